@@ -1,0 +1,1 @@
+//! Where messages go: one folder per broker, one feature each.

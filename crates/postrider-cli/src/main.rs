@@ -1,0 +1,3 @@
+//! The `postrider` binary.
+
+fn main() {}

@@ -1,0 +1,114 @@
+//! What kind of thing went wrong. Backends classify; the core judges.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::time::Duration;
+
+/// A result whose error carries its kind.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The closed list of what can go wrong with a store or a broker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ErrorKind {
+    /// The other side, or the network to it, is away. Nothing was changed there.
+    Unavailable,
+    /// The other side asks for patience; [`Error::retry_after`] may say how long.
+    Throttled,
+    /// This message is refused, whatever the others do.
+    Rejected,
+    /// The outcome is not known: it may have happened. Done again with the same id.
+    Unknown,
+    /// The lease is lost: stand down, change nothing.
+    Fenced,
+    /// A human is needed: a missing stream, wrong credentials, a table that is not there.
+    Config,
+}
+
+impl ErrorKind {
+    /// The word used in logs, metrics and the `errors` column.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Unavailable => "unavailable",
+            Self::Throttled => "throttled",
+            Self::Rejected => "rejected",
+            Self::Unknown => "unknown",
+            Self::Fenced => "fenced",
+            Self::Config => "config",
+        }
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// An error with its kind, what was being done, and its cause.
+///
+/// The text never carries payloads or credentials. Where a user can act, it says what was expected and what to do.
+#[derive(Debug)]
+pub struct Error {
+    kind: ErrorKind,
+    doing: String,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+    retry_after: Option<Duration>,
+}
+
+impl Error {
+    /// An error of a kind, with what was being done or what is wrong and what to do about it.
+    pub fn new(kind: ErrorKind, doing: impl Into<String>) -> Self {
+        Self { kind, doing: doing.into(), source: None, retry_after: None }
+    }
+
+    /// The same error with its cause.
+    #[must_use]
+    pub fn because(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    /// The same error with the delay that the other side asked for.
+    #[must_use]
+    pub fn retry_after(mut self, delay: Duration) -> Self {
+        self.retry_after = Some(delay);
+        self
+    }
+
+    /// What kind of thing happened.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// The delay the other side asked for, if any.
+    pub fn delay(&self) -> Option<Duration> {
+        self.retry_after
+    }
+
+    /// The whole story in one line: what was being done and every cause.
+    pub fn story(&self) -> String {
+        let mut text = self.doing.clone();
+        let mut cause = self.source.as_deref().map(|e| e as &dyn StdError);
+        while let Some(error) = cause {
+            let next = error.to_string();
+            if !text.contains(&next) {
+                text.push_str(": ");
+                text.push_str(&next);
+            }
+            cause = error.source();
+        }
+        text
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.story())
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.source.as_deref().map(|e| e as &(dyn StdError + 'static))
+    }
+}

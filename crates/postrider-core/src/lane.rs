@@ -1,0 +1,85 @@
+//! Lanes, leases and terms: the only coordination between relays.
+
+use std::fmt;
+
+use uuid::Uuid;
+
+/// A share of the keys, leased to one relay at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Lane(pub u16);
+
+impl fmt::Display for Lane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The number of lanes of an outbox, fixed when it is created: 1 to 4,096.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LaneCount(u16);
+
+impl LaneCount {
+    /// One lane: global order.
+    pub const ONE: Self = Self(1);
+
+    /// The largest number of lanes.
+    pub const MAX: u16 = 4096;
+
+    /// A number of lanes, if it is within 1 to 4,096.
+    pub const fn new(lanes: u16) -> Option<Self> {
+        if lanes >= 1 && lanes <= Self::MAX { Some(Self(lanes)) } else { None }
+    }
+
+    /// The number.
+    pub const fn get(self) -> u16 {
+        self.0
+    }
+
+    /// Every lane, in order.
+    pub fn all(self) -> impl Iterator<Item = Lane> {
+        (0..self.0).map(Lane)
+    }
+}
+
+/// The fencing number of a lane, issued by the database at every change of owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Term(pub i64);
+
+/// One run of one relay: a fresh id per start, never the configured name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RelayId(pub Uuid);
+
+impl fmt::Display for RelayId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Whether the previous owner of a lane released it, or died holding it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Start {
+    /// The lane was released, or never owned.
+    Clean,
+    /// The previous owner did not release the lane.
+    Careful,
+}
+
+/// A lane that this relay owns, with the term under which it does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct HeldLane {
+    /// The lane.
+    pub lane: Lane,
+    /// The term issued at the acquisition.
+    pub term: Term,
+    /// How the lane was left.
+    pub start: Start,
+}
+
+/// The lane of a key, or of a message id where there is no key, for databases that do not compute it themselves.
+///
+/// CRC-32 (IEEE) of the text, modulo the number of lanes: what `crc32()` of MySQL gives as well. PostgreSQL computes
+/// its lanes in a generated column with a function of its own, and nobody else computes them.
+pub fn lane_of(key_or_id: &str, lanes: LaneCount) -> Lane {
+    let remainder = crc32fast::hash(key_or_id.as_bytes()) % u32::from(lanes.get());
+    Lane(u16::try_from(remainder).unwrap_or(0))
+}

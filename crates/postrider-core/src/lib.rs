@@ -1,0 +1,37 @@
+//! The words and the decisions of Postrider.
+//!
+//! This crate is floor 0: it knows what a message is, which lane it belongs to, what an error means, when to try
+//! again and what is dead, and it declares the seams ([`Store`], [`Source`], [`Settler`], [`Leases`], [`Operator`],
+//! [`Broker`]) that backends implement. It does no I/O, reads no clock and draws no randomness: time is the
+//! parameter [`Tick`], and the jitter's seed is given. That is what lets the relay's [`machine`] be simulated.
+
+mod address;
+mod error;
+mod judge;
+mod lane;
+pub mod machine;
+mod message;
+mod retry;
+mod row;
+mod seams;
+mod secret;
+mod tick;
+
+pub use address::{Destination, DestinationName};
+pub use error::{Error, ErrorKind, Result};
+pub use judge::{Evidence, Judgement, judge};
+pub use lane::{HeldLane, Lane, LaneCount, RelayId, Start, Term, lane_of};
+pub use message::{
+    Attributes, Headers, Invalid, Key, MAX_ATTRIBUTES, MAX_CONTENT_TYPE, MAX_HEADER_NAME, MAX_HEADER_VALUE,
+    MAX_HEADERS, MAX_KEY, MAX_PAYLOAD, MAX_TOPIC, Message, MessageId, Timestamp, Topic,
+};
+pub use retry::{Attempts, Jitter, RetryOverride, RetryPolicy, TopicPattern};
+pub use row::{Closed, Content, Due, Retrying, Row, RowId, RowState};
+pub use seams::{
+    Accepted, Attempt, Broker, BrokerProfile, Confirmation, DeadFilter, DeadGroup, DeadReason, Durability, Explained,
+    FailedAttempt, Finding, Held, Isolation, LaneStatus, Leases, Level, Measured, MemberStatus, Operator, OrderInBatch,
+    Outcome, Outgoing, Page, Position, Pruned, Published, Renewal, Retention, Room, RowView, Settled, Settlement,
+    Settler, Source, Standing, Store, StoreProfile, StoreStatus, Subject,
+};
+pub use secret::Secret;
+pub use tick::Tick;

@@ -1,0 +1,131 @@
+//! A message as it stands in the outbox table.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::address::DestinationName;
+use crate::lane::Lane;
+use crate::message::{Key, Message, MessageId};
+
+/// The number of a row in its table, in the order in which the ids were drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RowId(pub i64);
+
+/// The `state` column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RowState {
+    /// 0: to be delivered.
+    Pending,
+    /// 1: given up; its key goes on.
+    Dead,
+    /// 2: waits behind its key's head.
+    SetAside,
+    /// 3: given up, and its key waits for an operator.
+    Holding,
+}
+
+impl RowState {
+    /// The number in the table.
+    pub const fn code(self) -> i16 {
+        match self {
+            Self::Pending => 0,
+            Self::Dead => 1,
+            Self::SetAside => 2,
+            Self::Holding => 3,
+        }
+    }
+
+    /// The state of a number; none for a number that a foreign hand wrote.
+    pub const fn from_code(code: i16) -> Option<Self> {
+        match code {
+            0 => Some(Self::Pending),
+            1 => Some(Self::Dead),
+            2 => Some(Self::SetAside),
+            3 => Some(Self::Holding),
+            _ => None,
+        }
+    }
+}
+
+/// When a row may go, by the database's clock at the moment it was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Due {
+    /// Now.
+    Now,
+    /// Not before this long from now.
+    In(Duration),
+}
+
+/// Whether a row stands behind an earlier exceptional row of its key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Closed {
+    /// Nothing stands before it, as far as the table tells.
+    Open,
+    /// It waits for these destinations and may go to the others.
+    For(Vec<DestinationName>),
+    /// It waits for every destination.
+    ForAll,
+}
+
+/// What a row carries.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Content {
+    /// A message that can be sent.
+    Message(Arc<Message>),
+    /// Something a foreign hand wrote that is no message: it becomes a dead letter.
+    Malformed {
+        /// Its message id, where that could be read.
+        id: Option<MessageId>,
+        /// Its key, where that could be read.
+        key: Option<Key>,
+        /// What is wrong, in words.
+        reason: String,
+    },
+}
+
+/// One row of the outbox as a source read it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// Its number.
+    pub id: RowId,
+    /// Its lane.
+    pub lane: Lane,
+    /// What it carries.
+    pub content: Content,
+    /// What it weighs in the window, in bytes.
+    pub weight: usize,
+    /// Its state.
+    pub state: RowState,
+    /// When it may go.
+    pub due: Due,
+    /// Whether it has been tried before and its next attempt is scheduled (`next_attempt_at` is not null).
+    pub retrying: Retrying,
+    /// Charged attempts so far, over all destinations.
+    pub attempts: u32,
+    /// The destinations still owed; none means every matching one.
+    pub waiting_for: Option<Vec<DestinationName>>,
+    /// Charged attempts per destination.
+    pub progress: BTreeMap<DestinationName, u32>,
+    /// Whether it stands behind its key's head.
+    pub closed: Closed,
+}
+
+/// Whether a row carries a scheduled next attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retrying {
+    /// It was never tried, or an operator has not touched it.
+    No,
+    /// Its `next_attempt_at` is set.
+    Yes,
+}
+
+impl Row {
+    /// The key of the row's message, if it has one.
+    pub fn key(&self) -> Option<&Key> {
+        match &self.content {
+            Content::Message(message) => message.key.as_ref(),
+            Content::Malformed { key, .. } => key.as_ref(),
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Where messages go.
+
+use std::fmt::{self, Debug};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::address::Destination;
+use crate::error::{Error, Result};
+use crate::lane::{Lane, Term};
+use crate::message::Message;
+use crate::seams::Finding;
+
+/// Whether a broker keeps the order of one batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OrderInBatch {
+    /// Several messages of a key may travel in one batch: after the first that fails, the later ones of its key come
+    /// back [`Published::NotSent`] or failed, never accepted before it.
+    Kept,
+    /// One message of a key at a time.
+    NotKept,
+}
+
+/// Whether one message's failure can take others with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Isolation {
+    /// Messages share a connection: one that breaks it makes the others fail too.
+    SharedConnection,
+    /// Each message stands alone.
+    PerMessage,
+}
+
+/// What an acknowledgement is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// The message is in somebody's memory, or in a pipe.
+    None,
+    /// The receiver said that it took responsibility.
+    Receiver,
+    /// The message is on disk, or with a quorum.
+    Durable,
+}
+
+/// What a broker can do, as data.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BrokerProfile {
+    /// The name of the backend, such as `nats`.
+    pub name: &'static str,
+    /// Whether a batch keeps its order.
+    pub order: OrderInBatch,
+    /// Whether one message's failure can take others with it.
+    pub isolation: Isolation,
+    /// What an acknowledgement is worth.
+    pub durability: Durability,
+    /// The most messages of one call.
+    pub max_batch: usize,
+    /// The most calls at once.
+    pub max_concurrent: usize,
+}
+
+/// Which attempt this is, counted from 1, charged or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Attempt(pub u32);
+
+impl fmt::Display for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+/// A message on its way: what a broker publishes.
+#[derive(Debug, Clone)]
+pub struct Outgoing {
+    /// The message.
+    pub message: Arc<Message>,
+    /// Where in the broker it goes.
+    pub destination: Destination,
+    /// Which attempt this is.
+    pub attempt: Attempt,
+    /// The lane it belongs to.
+    pub lane: Lane,
+    /// The term under which the relay owns that lane.
+    pub term: Term,
+}
+
+impl Outgoing {
+    /// The wire headers that every broker carries beside the user's own, lower case, in this order: `postrider-id`,
+    /// `postrider-topic`, `postrider-key` (where there is one), `postrider-attempt`, `postrider-lane`,
+    /// `postrider-term`. They are a promise (docs/compatibility.md).
+    pub fn wire_headers(&self) -> Vec<(&'static str, String)> {
+        let mut headers =
+            vec![("postrider-id", self.message.id.to_string()), ("postrider-topic", self.message.topic.to_string())];
+        if let Some(key) = &self.message.key {
+            headers.push(("postrider-key", key.to_string()));
+        }
+        headers.push(("postrider-attempt", self.attempt.to_string()));
+        headers.push(("postrider-lane", self.lane.to_string()));
+        headers.push(("postrider-term", self.term.0.to_string()));
+        headers
+    }
+}
+
+/// Whether the broker had the message already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Confirmation {
+    /// It is new there.
+    Fresh,
+    /// The broker recognised its id and dropped the repeat.
+    Duplicate,
+}
+
+/// A durable acknowledgement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Accepted {
+    /// Whether the broker had it already.
+    pub confirmation: Confirmation,
+}
+
+impl Accepted {
+    /// An acknowledgement of a new message.
+    pub const FRESH: Self = Self { confirmation: Confirmation::Fresh };
+}
+
+/// What became of one message of a batch.
+#[derive(Debug)]
+pub enum Published {
+    /// The broker has it.
+    Accepted(Accepted),
+    /// It failed; the kind says how.
+    Failed(Error),
+    /// It was not sent, because an earlier one of its key in the batch failed.
+    NotSent,
+}
+
+/// A broker, connected or able to connect by itself.
+#[async_trait]
+pub trait Broker: Send + Sync + Debug {
+    /// What this broker can do.
+    fn profile(&self) -> BrokerProfile;
+
+    /// Publishes a batch: one result per message, same order and length. A shorter or longer answer is treated as
+    /// `Unknown` for all of it.
+    ///
+    /// [`Published::Accepted`] only after the broker's durable acknowledgement. The call ends by itself within the
+    /// broker's own deadline; what was sent and not answered is [`Unknown`](crate::ErrorKind::Unknown).
+    async fn publish(&self, batch: &[Outgoing]) -> Vec<Published>;
+
+    /// Whether the broker is reachable and the destinations exist; what to know about its durability.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Config`, with what to do.
+    async fn check(&self, destinations: &[Destination]) -> Result<Vec<Finding>>;
+
+    /// Flushes and disconnects.
+    async fn close(&self);
+}

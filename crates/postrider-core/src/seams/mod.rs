@@ -1,0 +1,20 @@
+//! The seams: what a backend implements. The core declares them and implements none.
+
+mod broker;
+mod leases;
+mod operator;
+mod settler;
+mod source;
+mod store;
+
+pub use broker::{
+    Accepted, Attempt, Broker, BrokerProfile, Confirmation, Durability, Isolation, OrderInBatch, Outgoing, Published,
+};
+pub use leases::{Leases, Renewal};
+pub use operator::{
+    DeadFilter, DeadGroup, Explained, Finding, Held, LaneStatus, Level, Measured, MemberStatus, Operator, Position,
+    Pruned, Retention, RowView, Standing, StoreStatus, Subject,
+};
+pub use settler::{DeadReason, FailedAttempt, Outcome, Settled, Settlement, Settler};
+pub use source::{Page, Room, Source};
+pub use store::{Store, StoreProfile};

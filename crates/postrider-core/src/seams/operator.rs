@@ -1,0 +1,271 @@
+//! What people need: status, explanations, dead letters, retention, and enqueue from the shell.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use uuid::Uuid;
+
+use crate::error::Result;
+use crate::lane::{Lane, Term};
+use crate::message::{Key, Message, MessageId, Timestamp};
+use crate::row::{RowId, RowState};
+use crate::seams::settler::DeadReason;
+
+/// A number that was counted, or estimated because counting would have been too much.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Measured {
+    /// Counted.
+    Exact(u64),
+    /// At least the bound of the count; the number is the database's own estimate.
+    Estimated(u64),
+}
+
+impl Measured {
+    /// The number, whichever it is.
+    pub const fn value(self) -> u64 {
+        match self {
+            Self::Exact(n) | Self::Estimated(n) => n,
+        }
+    }
+}
+
+/// A relay that shares the outbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemberStatus {
+    /// Its id.
+    pub id: Uuid,
+    /// Its label.
+    pub name: String,
+    /// How much of its lease is left; zero when it has expired.
+    pub lease_left: Duration,
+}
+
+/// A lane and who has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LaneStatus {
+    /// The lane.
+    pub lane: Lane,
+    /// Its owner, if any.
+    pub owner: Option<Uuid>,
+    /// Its term.
+    pub term: Term,
+}
+
+/// The outbox in numbers, without counting the table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreStatus {
+    /// Messages to be delivered: pending and set aside.
+    pub pending: Measured,
+    /// Of these, those that were tried and will be again.
+    pub retrying: Measured,
+    /// Of these, those that are not yet due by their own `deliver_at`.
+    pub delayed: Measured,
+    /// Of these, those that wait behind their key's head.
+    pub set_aside: Measured,
+    /// Dead letters.
+    pub dead: Measured,
+    /// Of these, those whose key waits for an operator.
+    pub holding: Measured,
+    /// The age of the oldest message to be delivered that is due.
+    pub oldest_age: Option<Duration>,
+    /// The last failures of retrying messages, newest first, at most five: destination and text.
+    pub recent_errors: Vec<String>,
+    /// The members.
+    pub members: Vec<MemberStatus>,
+    /// The lanes.
+    pub lanes: Vec<LaneStatus>,
+}
+
+/// What to explain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Subject {
+    /// One message.
+    Id(MessageId),
+    /// Everything of one key.
+    Key(Key),
+}
+
+/// A row for people to look at.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RowView {
+    /// Its number.
+    pub row: RowId,
+    /// Its lane.
+    pub lane: Lane,
+    /// Its state; none when a foreign hand wrote a number that means nothing.
+    pub state: Option<RowState>,
+    /// The message; fields that could not be read are empty.
+    pub message: Message,
+    /// Charged attempts.
+    pub attempts: u32,
+    /// When it was last tried.
+    pub last_attempt_at: Option<Timestamp>,
+    /// When it will be tried next.
+    pub next_attempt_at: Option<Timestamp>,
+    /// The destinations still owed.
+    pub waiting_for: Option<Vec<String>>,
+    /// The last failed attempts as the JSON array of the column.
+    pub errors: Option<String>,
+    /// When it was given up.
+    pub dead_at: Option<Timestamp>,
+    /// Why it was given up.
+    pub dead_reason: Option<DeadReason>,
+}
+
+/// Where a message is.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Standing {
+    /// In the outbox.
+    Outbox(Box<RowView>),
+    /// Delivered, as the history tells.
+    Delivered {
+        /// Its number.
+        row: RowId,
+        /// Its id.
+        id: MessageId,
+        /// Its key.
+        key: Option<Key>,
+        /// Its topic.
+        topic: String,
+        /// When it was settled.
+        settled_at: Timestamp,
+    },
+}
+
+/// What keeps a row from going, in the order of the table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// The row in front of it.
+    pub behind: RowId,
+    /// That row's message.
+    pub id: MessageId,
+}
+
+/// An explanation of one row.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Explained {
+    /// Where it is.
+    pub standing: Standing,
+    /// The exceptional row of its key that it stands behind, if any.
+    pub held: Option<Held>,
+    /// The member that owns its lane, if any.
+    pub owner: Option<MemberStatus>,
+    /// By the database's clock, now.
+    pub now: Timestamp,
+}
+
+/// Which dead letters are meant; every condition that is set must hold.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct DeadFilter {
+    /// These message ids.
+    pub ids: Vec<MessageId>,
+    /// This topic.
+    pub topic: Option<String>,
+    /// This key.
+    pub key: Option<Key>,
+    /// This reason.
+    pub reason: Option<DeadReason>,
+    /// Given up at least this long ago.
+    pub older_than: Option<Duration>,
+}
+
+/// A page of a list: rows after a row, at most so many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    /// Only rows after this one.
+    pub after: RowId,
+    /// At most so many.
+    pub limit: u32,
+}
+
+/// Dead letters of one topic and reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeadGroup {
+    /// The topic.
+    pub topic: String,
+    /// The reason.
+    pub reason: Option<DeadReason>,
+    /// How many.
+    pub count: u64,
+    /// The age of the oldest.
+    pub oldest: Duration,
+}
+
+/// How long what is settled is kept; none means for ever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Retention {
+    /// Rows of the history.
+    pub delivered: Option<Duration>,
+    /// Dead letters.
+    pub dead: Option<Duration>,
+}
+
+/// What retention removed, or would remove.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Pruned {
+    /// Rows of the history.
+    pub delivered: u64,
+    /// Dead letters.
+    pub dead: u64,
+}
+
+/// How serious a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// As it should be.
+    Good,
+    /// A promise is weaker than it could be.
+    Warning,
+    /// The relay cannot work like this.
+    Failure,
+}
+
+/// One finding of `check`: what was looked at, what was found, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// How serious it is.
+    pub level: Level,
+    /// What was looked at.
+    pub subject: String,
+    /// What was found.
+    pub found: String,
+    /// What to do about it; empty when nothing is.
+    pub advice: String,
+}
+
+/// The operator's side of a store.
+#[async_trait]
+pub trait Operator: Send + Debug {
+    /// The outbox in numbers: exact up to `bound` rows each, estimated above.
+    async fn status(&mut self, bound: u32) -> Result<StoreStatus>;
+
+    /// Where a message, or every message of a key, is and why: a scan, ended by the database after `timeout`. At
+    /// most 100 rows.
+    async fn explain(&mut self, subject: &Subject, timeout: Duration) -> Result<Vec<Explained>>;
+
+    /// Dead letters by ascending row.
+    async fn dead(&mut self, filter: &DeadFilter, position: Position) -> Result<Vec<RowView>>;
+
+    /// How many dead letters match, and in which groups.
+    async fn dead_groups(&mut self, filter: &DeadFilter) -> Result<Vec<DeadGroup>>;
+
+    /// Makes up to `limit` dead letters pending again, oldest row first, with the same id, no attempts and due now.
+    /// Returns their ids; a second replay of the same ones finds nothing.
+    async fn replay(&mut self, filter: &DeadFilter, limit: u32) -> Result<Vec<MessageId>>;
+
+    /// Removes up to `limit` dead letters for good and returns their ids.
+    async fn discard(&mut self, filter: &DeadFilter, limit: u32) -> Result<Vec<MessageId>>;
+
+    /// Removes what is past its retention, up to `limit` rows of each kind.
+    async fn prune(&mut self, retention: &Retention, limit: u32) -> Result<Pruned>;
+
+    /// What [`prune`](Self::prune) would remove in all.
+    async fn prunable(&mut self, retention: &Retention) -> Result<Pruned>;
+
+    /// Writes messages in one transaction of its own, in the order given.
+    async fn enqueue(&mut self, messages: &[Message]) -> Result<()>;
+
+    /// The doctor's findings about the database: schema, privileges, settings that weaken a promise.
+    async fn check(&mut self) -> Result<Vec<Finding>>;
+}

@@ -1,0 +1,148 @@
+//! Recording what became of a row.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Debug};
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::address::DestinationName;
+use crate::error::{ErrorKind, Result};
+use crate::lane::{HeldLane, Lane, RelayId};
+use crate::row::RowId;
+use crate::seams::Attempt;
+
+/// Why a message is dead: a closed list, the `dead_reason` column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DeadReason {
+    /// 1: its attempts are used up; the last errors say why.
+    Attempts,
+    /// 2: the row is no message that can be sent.
+    Malformed,
+    /// 3: `expires_at` or `max_age` has passed.
+    Expired,
+    /// 4: the relay died on it again and again.
+    RelayDied,
+    /// 5: an operator gave it up.
+    Operator,
+}
+
+impl DeadReason {
+    /// Every reason.
+    pub const ALL: [Self; 5] = [Self::Attempts, Self::Malformed, Self::Expired, Self::RelayDied, Self::Operator];
+
+    /// The number in the table.
+    pub const fn code(self) -> i16 {
+        match self {
+            Self::Attempts => 1,
+            Self::Malformed => 2,
+            Self::Expired => 3,
+            Self::RelayDied => 4,
+            Self::Operator => 5,
+        }
+    }
+
+    /// The reason of a number.
+    pub fn from_code(code: i16) -> Option<Self> {
+        Self::ALL.into_iter().find(|reason| reason.code() == code)
+    }
+
+    /// The words used by the command line.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Attempts => "attempts",
+            Self::Malformed => "malformed",
+            Self::Expired => "expired",
+            Self::RelayDied => "relay-died",
+            Self::Operator => "operator",
+        }
+    }
+}
+
+impl fmt::Display for DeadReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// One failed attempt as it is kept in the `errors` column (the last ten).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FailedAttempt {
+    /// Where it was sent.
+    pub destination: DestinationName,
+    /// What kind of failure it was.
+    pub kind: ErrorKind,
+    /// What was said, at most 1,000 characters.
+    pub text: String,
+}
+
+/// What became of a row.
+///
+/// Every number is absolute, so that recording the same outcome twice changes nothing.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// Every destination accepted it: the row goes (to the history, where that is asked for).
+    Delivered,
+    /// To be tried again.
+    Retry {
+        /// How long from now, by the database's clock.
+        after: Duration,
+        /// Charged attempts in all.
+        attempts: u32,
+        /// The destinations still owed; none means every matching one.
+        waiting_for: Option<Vec<DestinationName>>,
+        /// Charged attempts per destination.
+        progress: BTreeMap<DestinationName, u32>,
+        /// What failed this time.
+        failures: Vec<FailedAttempt>,
+    },
+    /// Waits behind its key's head, or for a destination that is paused.
+    SetAside {
+        /// The destinations still owed; none means every matching one.
+        waiting_for: Option<Vec<DestinationName>>,
+    },
+    /// Given up; its key goes on.
+    Dead {
+        /// Why.
+        reason: DeadReason,
+        /// Charged attempts in all.
+        attempts: u32,
+        /// The destinations that never accepted it; none means every matching one.
+        waiting_for: Option<Vec<DestinationName>>,
+        /// What failed this time.
+        failures: Vec<FailedAttempt>,
+    },
+}
+
+/// A row and what became of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settlement {
+    /// The row.
+    pub row: RowId,
+    /// Its lane, which must be among the leases given.
+    pub lane: Lane,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// The last attempt that was made at it, for the headers of the next.
+    pub attempt: Attempt,
+}
+
+/// The answer to a settle.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Settled {
+    /// The rows that were changed.
+    pub rows: Vec<RowId>,
+    /// The lanes that were still held, and locked while the rows were changed. A row of such a lane that is not
+    /// among `rows` is already gone; a row of another lane belongs to somebody else now.
+    pub lanes: Vec<Lane>,
+}
+
+/// The writer of outcomes.
+#[async_trait]
+pub trait Settler: Send + Debug {
+    /// Records a batch of outcomes in one transaction, fenced by owner and term.
+    ///
+    /// The lane rows are locked in the statement that changes the rows, so that a relay which lost its lease changes
+    /// nothing. Only rows in state 0 or 2 are touched.
+    async fn settle(&mut self, me: RelayId, leases: &[HeldLane], batch: &[Settlement]) -> Result<Settled>;
+}

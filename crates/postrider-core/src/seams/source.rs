@@ -1,0 +1,64 @@
+//! Finding rows.
+
+use std::fmt::Debug;
+
+use async_trait::async_trait;
+
+use crate::error::Result;
+use crate::lane::{HeldLane, Lane};
+use crate::message::Key;
+use crate::row::{Row, RowId};
+
+/// How much a read may bring: what is free in the window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// Rows.
+    pub rows: usize,
+    /// Bytes of payload. The first row of a page comes whatever it weighs, so that a large one travels alone.
+    pub bytes: usize,
+}
+
+/// The answer to a read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Page {
+    /// The rows, by ascending id within each key.
+    pub rows: Vec<Row>,
+    /// Whether there is more to read at once.
+    pub more: bool,
+    /// Whether the database is not the one it was (restarted after a crash, failed over): the relay must drop all
+    /// trust in its leases, join again and read every lane anew.
+    pub discontinued: bool,
+}
+
+impl Page {
+    /// Nothing, and nothing more.
+    pub const EMPTY: Self = Self { rows: Vec::new(), more: false, discontinued: false };
+}
+
+/// The reader of an outbox: where each lane has been read up to lives in it, in memory only.
+///
+/// A read may bring a row again (after a reconnect, a sweep, a takeover); the core filters by what is in its window
+/// or was settled since the read was sent. A read never skips a committed row for good.
+#[async_trait]
+pub trait Source: Send + Debug {
+    /// New rows of the lanes held. A lane that was not in the previous call is read from its beginning; one that is
+    /// missing is forgotten; one with another term is new.
+    ///
+    /// Brings pending rows whose retry is not scheduled. Delayed ones may come, marked by their `due`.
+    async fn read(&mut self, lanes: &[HeldLane], room: Room) -> Result<Page>;
+
+    /// Pending rows whose scheduled attempt or delay has come, except those in `window`, by due time and id.
+    async fn due(&mut self, lanes: &[HeldLane], room: Room, window: &[RowId]) -> Result<Page>;
+
+    /// The exceptional rows of one key (set aside, holding, or with a scheduled attempt) by ascending id.
+    async fn key(&mut self, lane: Lane, key: &Key, room: Room) -> Result<Page>;
+
+    /// The lowest exceptional row of each key of a lane, for keys after `after`, by key; at most `limit` keys.
+    /// Rows come without payload weight limits because few of them are kept: only their key and state are used.
+    async fn exceptional_keys(&mut self, lane: Lane, after: Option<&Key>, limit: usize) -> Result<Vec<Key>>;
+
+    /// Ordinary pending rows of one lane that were visible long ago, from `after` on: what everything else missed.
+    /// It must find nothing but rows that are in the window. Only lanes that are read up to date are swept; others
+    /// give an empty page.
+    async fn sweep(&mut self, lane: Lane, after: RowId, room: Room) -> Result<Page>;
+}

@@ -1,0 +1,1 @@
+//! Moves messages from a store to brokers.

@@ -1,0 +1,1 @@
+//! Where messages wait: one folder per database, one feature each.

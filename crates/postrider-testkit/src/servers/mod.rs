@@ -1,0 +1,6 @@
+//! Real servers, started privately on free ports with their own data folders.
+
+pub mod nats;
+pub mod pgbouncer;
+pub mod postgres;
+pub mod process;

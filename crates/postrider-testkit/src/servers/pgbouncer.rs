@@ -1,0 +1,1 @@
+//! PgBouncer in transaction mode.

@@ -1,0 +1,1 @@
+//! Transactional outbox and inbox.

@@ -1,0 +1,3 @@
+//! Checks, tests, shows and breaks of the workspace.
+
+fn main() {}
