@@ -1,0 +1,3 @@
+//! SQLite.
+
+pub mod enqueue;

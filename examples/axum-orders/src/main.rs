@@ -1,0 +1,2 @@
+//! An order service.
+fn main() {}
