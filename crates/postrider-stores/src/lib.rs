@@ -1,8 +1,15 @@
-//! Where messages wait: one folder per database.
+//! Where messages wait: one folder per database, one feature each.
 //!
 //! `postgres` and `sqlite` hold the SQL text under features of their own (`postgres-sql`, `sqlite-sql`), without any
 //! driver: the SDK sends the same statements through the driver that the application has.
 
+#[cfg(any(feature = "memory", feature = "sqlite"))]
+mod failures;
+#[cfg(any(feature = "memory", feature = "sqlite"))]
+mod page;
+
+#[cfg(feature = "memory")]
+pub mod memory;
 #[cfg(feature = "postgres-sql")]
 pub mod postgres;
 #[cfg(feature = "sqlite-sql")]

@@ -1,0 +1,137 @@
+//! Finding rows.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+
+use async_trait::async_trait;
+use postrider_core::{Closed, HeldLane, Key, Lane, Page, Result, Room, RowId, Source, Term};
+
+use super::MemoryStore;
+use crate::page::Filling;
+
+/// A reader that knows, per lane and term, the last id it has read.
+#[derive(Debug)]
+pub(super) struct MemorySource {
+    store: MemoryStore,
+    read: BTreeMap<Lane, (Term, RowId)>,
+}
+
+impl MemorySource {
+    pub(super) fn new(store: MemoryStore) -> Self {
+        Self { store, read: BTreeMap::new() }
+    }
+
+    fn follow(&mut self, lanes: &[HeldLane]) {
+        self.read = lanes
+            .iter()
+            .map(|held| match self.read.get(&held.lane) {
+                Some((term, last)) if *term == held.term => (held.lane, (held.term, *last)),
+                Some(_) | None => (held.lane, (held.term, RowId(0))),
+            })
+            .collect();
+    }
+}
+
+#[async_trait]
+impl Source for MemorySource {
+    async fn read(&mut self, lanes: &[HeldLane], room: Room) -> Result<Page> {
+        self.follow(lanes);
+        let Some(from) = self.read.values().map(|(_, last)| *last).min() else { return Ok(Page::EMPTY) };
+        let tables = self.store.lock();
+        let now = tables.now();
+        let mut filling = Filling::new(room);
+        let mut page = Page::EMPTY;
+        let mut passed = from;
+        for (id, stored) in tables.rows.range((Bound::Excluded(from), Bound::Unbounded)) {
+            let unread = self.read.get(&stored.lane).is_some_and(|(_, last)| last < id);
+            let waits = stored.message.deliver_at.is_some_and(|at| at > now);
+            if unread && stored.ordinary() && !waits {
+                if !filling.admit(stored.message.weight()) {
+                    page.more = true;
+                    break;
+                }
+                page.rows.push(tables.view(*id, stored));
+            }
+            passed = *id;
+        }
+        for (_, last) in self.read.values_mut() {
+            *last = passed.max(*last);
+        }
+        Ok(page)
+    }
+
+    async fn due(&mut self, lanes: &[HeldLane], room: Room, window: &[RowId]) -> Result<Page> {
+        let held: BTreeSet<Lane> = lanes.iter().map(|held| held.lane).collect();
+        let window: BTreeSet<RowId> = window.iter().copied().collect();
+        let tables = self.store.lock();
+        let now = tables.now();
+        let mut filling = Filling::new(room);
+        let mut page = Page::EMPTY;
+        for (_, id) in tables.due.range(..=(now, RowId(i64::MAX))) {
+            let Some(stored) = tables.rows.get(id) else { continue };
+            if !held.contains(&stored.lane) || window.contains(id) {
+                continue;
+            }
+            if !filling.admit(stored.message.weight()) {
+                page.more = true;
+                break;
+            }
+            page.rows.push(tables.view(*id, stored));
+        }
+        Ok(page)
+    }
+
+    async fn key(&mut self, lane: Lane, key: &Key, room: Room) -> Result<Page> {
+        let tables = self.store.lock();
+        let mut filling = Filling::new(room);
+        let mut page = Page::EMPTY;
+        for id in tables.exceptions(key) {
+            let Some(stored) = tables.rows.get(&id).filter(|stored| stored.lane == lane) else { continue };
+            if !filling.admit(stored.message.weight()) {
+                page.more = true;
+                break;
+            }
+            let mut row = tables.view(id, stored);
+            row.closed = Closed::Open;
+            page.rows.push(row);
+        }
+        Ok(page)
+    }
+
+    async fn exceptional_keys(&mut self, lane: Lane, after: Option<&Key>, limit: usize) -> Result<Vec<Key>> {
+        let tables = self.store.lock();
+        let from = match after {
+            Some(key) => Bound::Excluded((key.clone(), RowId(i64::MAX))),
+            None => Bound::Unbounded,
+        };
+        let mut keys: Vec<Key> = Vec::new();
+        for (key, id) in tables.exceptional.range((from, Bound::Unbounded)) {
+            if keys.last() == Some(key) || tables.rows.get(id).is_none_or(|stored| stored.lane != lane) {
+                continue;
+            }
+            if keys.len() == limit {
+                break;
+            }
+            keys.push(key.clone());
+        }
+        Ok(keys)
+    }
+
+    async fn sweep(&mut self, lane: Lane, after: RowId, room: Room) -> Result<Page> {
+        let Some((_, last)) = self.read.get(&lane) else { return Ok(Page::EMPTY) };
+        let tables = self.store.lock();
+        let mut filling = Filling::new(room);
+        let mut page = Page::EMPTY;
+        for (id, stored) in tables.rows.range((Bound::Excluded(after), Bound::Included(*last))) {
+            if stored.lane != lane || !stored.ordinary() || stored.message.deliver_at.is_some() {
+                continue;
+            }
+            if !filling.admit(stored.message.weight()) {
+                page.more = true;
+                break;
+            }
+            page.rows.push(tables.view(*id, stored));
+        }
+        Ok(page)
+    }
+}
