@@ -1,0 +1,97 @@
+//! rusqlite, synchronous.
+
+use postrider_core::Message;
+use postrider_stores::sqlite::enqueue::{Fields, ROWS_PER_STATEMENT, enqueue};
+use rusqlite::{Connection, Savepoint, Statement, Transaction};
+
+use super::refusal;
+use crate::batch::Batch;
+use crate::enqueue::Enqueue;
+use crate::error::EnqueueError;
+use crate::outbox::Outbox;
+
+macro_rules! enqueue_in {
+    ($transaction:ident) => {
+        impl Enqueue for &$transaction<'_> {
+            type Answer<R: Send + 'static> = Result<R, EnqueueError>;
+
+            fn write<R: Send + 'static>(
+                self,
+                outbox: &Outbox,
+                batch: Result<Batch<R>, EnqueueError>,
+            ) -> Self::Answer<R> {
+                write(self, outbox, batch)
+            }
+        }
+
+        impl Enqueue for &mut $transaction<'_> {
+            type Answer<R: Send + 'static> = Result<R, EnqueueError>;
+
+            fn write<R: Send + 'static>(
+                self,
+                outbox: &Outbox,
+                batch: Result<Batch<R>, EnqueueError>,
+            ) -> Self::Answer<R> {
+                write(self, outbox, batch)
+            }
+        }
+    };
+}
+
+enqueue_in!(Transaction);
+enqueue_in!(Savepoint);
+
+fn write<R>(
+    connection: &Connection,
+    outbox: &Outbox,
+    batch: Result<Batch<R>, EnqueueError>,
+) -> Result<R, EnqueueError> {
+    let Batch { messages, ids } = batch?;
+    // The type says transaction, but SQL text may have ended it; then each INSERT would commit on its own.
+    if connection.is_autocommit() {
+        return Err(EnqueueError::OutsideTransaction);
+    }
+    let table = outbox.sqlite_table();
+    for rows in messages.chunks(ROWS_PER_STATEMENT) {
+        insert(connection, &table, rows).map_err(|error| refused(&table, error))?;
+    }
+    Ok(ids)
+}
+
+fn insert(connection: &Connection, table: &str, messages: &[Message]) -> rusqlite::Result<()> {
+    let sql = enqueue(table, messages.len());
+    match messages {
+        [message] => bind(&mut *connection.prepare_cached(&sql)?, std::slice::from_ref(message)),
+        // Not cached: a statement per number of messages would fill the cache with long ones.
+        _ => bind(&mut connection.prepare(&sql)?, messages),
+    }
+}
+
+fn bind(insert: &mut Statement<'_>, messages: &[Message]) -> rusqlite::Result<()> {
+    for (place, row) in messages.iter().map(Fields::of).enumerate() {
+        let first = 10 * place + 1;
+        insert.raw_bind_parameter(first, row.message_id)?;
+        insert.raw_bind_parameter(first + 1, row.topic)?;
+        insert.raw_bind_parameter(first + 2, row.key)?;
+        insert.raw_bind_parameter(first + 3, row.payload)?;
+        insert.raw_bind_parameter(first + 4, row.content_type)?;
+        insert.raw_bind_parameter(first + 5, row.headers)?;
+        insert.raw_bind_parameter(first + 6, row.attributes)?;
+        insert.raw_bind_parameter(first + 7, row.deliver_at)?;
+        insert.raw_bind_parameter(first + 8, row.expires_at)?;
+        insert.raw_bind_parameter(first + 9, row.retry)?;
+    }
+    insert.raw_execute()?;
+    Ok(())
+}
+
+fn refused(table: &str, error: rusqlite::Error) -> postrider_core::Error {
+    let (code, message) = match &error {
+        rusqlite::Error::SqliteFailure(failure, message) => {
+            (Some(failure.extended_code), message.clone().unwrap_or_default())
+        }
+        rusqlite::Error::SqlInputError { error, msg, .. } => (Some(error.extended_code), msg.clone()),
+        _ => (None, String::new()),
+    };
+    refusal::sqlite(table, code, &message).because(error)
+}

@@ -1,0 +1,63 @@
+//! tokio-postgres.
+
+use postrider_core::Error;
+use postrider_stores::postgres::enqueue::{Columns, ENQUEUE};
+use tokio_postgres::Transaction;
+use tokio_postgres::types::Type;
+
+use super::{Answering, refusal};
+use crate::batch::Batch;
+use crate::enqueue::Enqueue;
+use crate::error::EnqueueError;
+use crate::outbox::Outbox;
+
+impl<'t> Enqueue for &'t Transaction<'_> {
+    type Answer<R: Send + 'static> = Answering<'t, R, EnqueueError>;
+
+    fn write<R: Send + 'static>(self, outbox: &Outbox, batch: Result<Batch<R>, EnqueueError>) -> Self::Answer<R> {
+        let table = outbox.postgres_table();
+        Box::pin(async move {
+            let Batch { messages, ids } = batch?;
+            if messages.is_empty() {
+                return Ok(ids);
+            }
+            let columns = Columns::of(&messages);
+            // Typed and unnamed: one round trip, and nothing is left behind in a pooled server connection.
+            self.execute_typed(
+                &ENQUEUE.replace("{outbox}", &table),
+                &[
+                    (&columns.message_ids, Type::UUID_ARRAY),
+                    (&columns.topics, Type::TEXT_ARRAY),
+                    (&columns.keys, Type::TEXT_ARRAY),
+                    (&columns.payloads, Type::BYTEA_ARRAY),
+                    (&columns.content_types, Type::TEXT_ARRAY),
+                    (&columns.headers, Type::TEXT_ARRAY),
+                    (&columns.attributes, Type::TEXT_ARRAY),
+                    (&columns.deliver_at, Type::INT8_ARRAY),
+                    (&columns.expires_at, Type::INT8_ARRAY),
+                    (&columns.retries, Type::TEXT_ARRAY),
+                ],
+            )
+            .await
+            .map_err(|error| refused(&table, error))?;
+            Ok(ids)
+        })
+    }
+}
+
+impl<'t, 'c> Enqueue for &'t mut Transaction<'c> {
+    type Answer<R: Send + 'static> = Answering<'t, R, EnqueueError>;
+
+    fn write<R: Send + 'static>(self, outbox: &Outbox, batch: Result<Batch<R>, EnqueueError>) -> Self::Answer<R> {
+        <&'t Transaction<'c> as Enqueue>::write(self, outbox, batch)
+    }
+}
+
+fn refused(table: &str, error: tokio_postgres::Error) -> Error {
+    let refusal = refusal::postgres(table, error.code().map(tokio_postgres::error::SqlState::code));
+    match error.as_db_error() {
+        // Not the error itself: its text has the server's DETAIL, which can quote the row, payload included.
+        Some(told) => refusal.because(format!("{} {}: {}", told.severity(), told.code().code(), told.message())),
+        None => refusal.because(error),
+    }
+}

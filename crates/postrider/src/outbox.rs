@@ -1,0 +1,127 @@
+//! Writing messages inside the caller's transaction.
+
+use postrider_core::{Message, MessageId};
+
+use crate::batch::Batch;
+use crate::enqueue::Enqueue;
+use crate::error::NameError;
+
+/// Which outbox an application writes to: the names of its tables, and nothing else.
+///
+/// It holds no connection and opens none: messages go through the transaction that the caller hands in, so that they
+/// are committed, or rolled back, together with the caller's own data. Cheap to clone; make one at start.
+///
+/// The defaults are the schema that the connection's search path finds (PostgreSQL) and the table prefix `postrider_`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outbox {
+    schema: Option<String>,
+    prefix: String,
+}
+
+impl Default for Outbox {
+    fn default() -> Self {
+        Self { schema: None, prefix: "postrider_".to_owned() }
+    }
+}
+
+impl Outbox {
+    /// The outbox with the default names.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The same outbox in a PostgreSQL schema; SQLite has no schemas and ignores it.
+    ///
+    /// # Errors
+    /// When the name is not a lower-case letter or `_`, followed by lower-case letters, digits or `_`; at most 40
+    /// bytes.
+    pub fn schema(mut self, schema: &str) -> Result<Self, NameError> {
+        self.schema = Some(identifier("schema", schema)?);
+        Ok(self)
+    }
+
+    /// The same outbox with another prefix of its tables, such as `billing_` for `billing_outbox`.
+    ///
+    /// # Errors
+    /// When the prefix is not a lower-case letter or `_`, followed by lower-case letters, digits or `_`; at most 40
+    /// bytes.
+    pub fn prefix(mut self, prefix: &str) -> Result<Self, NameError> {
+        self.prefix = identifier("prefix", prefix)?;
+        Ok(self)
+    }
+
+    /// Writes one message inside `tx` and answers its [`MessageId`].
+    ///
+    /// The message is delivered once `tx` is committed, and never when it is rolled back. It costs one INSERT. With an
+    /// asynchronous driver the answer is a future, and nothing is written before it is awaited; with rusqlite it is the
+    /// result. Errors are [`EnqueueError`](crate::EnqueueError)s.
+    ///
+    /// Messages of one key are delivered in the order of their transactions when these are themselves ordered: lock
+    /// the row that the message is about *before* this call. A message whose id was enqueued before is a second
+    /// message with that id; nothing refuses it.
+    ///
+    /// A transaction that already is a reference is handed on as `&mut *tx`.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::EnqueueError::Invalid) before anything is written, so `tx` can go on;
+    /// [`Database`](crate::EnqueueError::Database) when the database refused the INSERT (PostgreSQL then refuses
+    /// everything until `tx` is rolled back); [`OutsideTransaction`](crate::EnqueueError::OutsideTransaction) when
+    /// `tx` has already ended.
+    pub fn enqueue<T: Enqueue>(&self, tx: T, message: Message) -> T::Answer<MessageId> {
+        tx.write(self, Batch::one(message))
+    }
+
+    /// Writes many messages inside `tx`, in their order, in one statement, and answers their ids in that order.
+    ///
+    /// All of them are checked before the first is written. No messages are no statement. SQLite takes 3,000 messages
+    /// in a statement, so more of them are several.
+    ///
+    /// # Errors
+    /// As [`enqueue`](Self::enqueue); [`Invalid`](crate::EnqueueError::Invalid) says which message it is.
+    pub fn enqueue_all<T: Enqueue>(
+        &self,
+        tx: T,
+        messages: impl IntoIterator<Item = Message>,
+    ) -> T::Answer<Vec<MessageId>> {
+        tx.write(self, Batch::many(messages))
+    }
+
+    /// The quoted name of the outbox table in PostgreSQL.
+    #[cfg(any(feature = "sqlx-postgres", feature = "tokio-postgres"))]
+    pub(crate) fn postgres_table(&self) -> String {
+        match &self.schema {
+            Some(schema) => format!("\"{schema}\".\"{}outbox\"", self.prefix),
+            None => format!("\"{}outbox\"", self.prefix),
+        }
+    }
+
+    /// The quoted name of the outbox table in SQLite.
+    #[cfg(any(feature = "sqlx-sqlite", feature = "rusqlite"))]
+    pub(crate) fn sqlite_table(&self) -> String {
+        format!("\"{}outbox\"", self.prefix)
+    }
+}
+
+fn identifier(what: &'static str, name: &str) -> Result<String, NameError> {
+    let first = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
+    let rest = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    if first && rest && name.len() <= 40 {
+        Ok(name.to_owned())
+    } else {
+        Err(NameError { what, found: name.chars().take(60).collect() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_could_break_out_of_their_quotes_are_refused() {
+        for bad in ["", "1a", "A", "a b", "a\"", "a.b", "a;", "ä", &"a".repeat(41)] {
+            assert!(Outbox::new().schema(bad).is_err(), "{bad:?}");
+            assert!(Outbox::new().prefix(bad).is_err(), "{bad:?}");
+        }
+        assert!(Outbox::new().schema("_billing9").unwrap().prefix("b_").is_ok());
+    }
+}
