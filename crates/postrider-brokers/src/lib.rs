@@ -1,1 +1,40 @@
 //! Where messages go: one folder per broker, one feature each.
+//!
+//! [`open`] finds the backend of a URL in a static list and hands it the URL and its options; each backend reads its
+//! own options and refuses what it does not know. A broker in a crate of its own needs none of this: it implements
+//! [`postrider_core::Broker`] and is given to the relay as it is.
+//!
+//! | URL | feature | an acknowledgement means |
+//! |---|---|---|
+//! | `memory:` | `memory` | counted and forgotten |
+//! | `stdout:` | `stdout` | the whole line was written and flushed |
+//! | `file:///path/out.jsonl` | `file` | the line is on disk |
+//! | `http://…`, `https://…` | `http` | the receiver answered 2xx |
+//! | `nats://…`, `tls://…` | `nats` | JetStream stored it |
+//!
+//! A secret option `token` may be given as `token`, as `token_file = "path"` or as `token_env = "NAME"`; it never
+//! appears in errors or in `Debug`. Durations are written `500ms`, `10s`, `2m`, `1h`; sizes `64KiB`, `1MiB`.
+
+mod config;
+#[cfg(feature = "file")]
+pub mod file;
+#[cfg(feature = "http")]
+pub mod http;
+#[cfg(any(feature = "file", feature = "stdout"))]
+mod json_line;
+#[cfg(feature = "memory")]
+pub mod memory;
+#[cfg(feature = "nats")]
+pub mod nats;
+#[cfg(any(feature = "memory", feature = "file", feature = "stdout", feature = "http", feature = "nats"))]
+#[cfg_attr(
+    not(all(feature = "http", feature = "nats")),
+    allow(dead_code, reason = "each backend reads its options with the readers that it needs")
+)]
+mod options;
+mod registry;
+#[cfg(feature = "stdout")]
+pub mod stdout;
+
+pub use config::BrokerConfig;
+pub use registry::{Backend, backends, open};

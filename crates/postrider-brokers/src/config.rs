@@ -1,0 +1,78 @@
+//! What names a broker: a URL and the options of its backend.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// A broker's URL and its options, as they stand in the configuration.
+///
+/// `Debug` shows the URL without user, password and query, and of the options only the names.
+#[derive(Clone, PartialEq, Deserialize)]
+pub struct BrokerConfig {
+    /// Where the broker is; its scheme chooses the backend.
+    pub url: String,
+    /// Every other key, read by the backend.
+    #[serde(flatten)]
+    pub options: Map<String, Value>,
+}
+
+impl BrokerConfig {
+    /// A broker at a URL, with no options.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self { url: url.into(), options: Map::new() }
+    }
+
+    /// The same broker with one more option.
+    #[must_use]
+    pub fn option(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.options.insert(name.into(), value.into());
+        self
+    }
+
+    /// The URL without user, password, query and fragment: fit for logs and errors.
+    pub fn shown(&self) -> String {
+        shown(&self.url)
+    }
+
+    /// The scheme, in lower case; empty when there is none.
+    pub fn scheme(&self) -> String {
+        self.url.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase()).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for BrokerConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&String> = self.options.keys().collect();
+        f.debug_struct("BrokerConfig").field("url", &self.shown()).field("options", &names).finish()
+    }
+}
+
+/// Cuts credentials, query and fragment out of a URL, whether or not it can be parsed.
+fn shown(url: &str) -> String {
+    let url = url.split(['?', '#']).next().unwrap_or_default();
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let servers: Vec<&str> =
+        rest.split(',').map(|server| server.rsplit_once('@').map_or(server, |(_, host)| host)).collect();
+    format!("{scheme}://{}", servers.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_secret_is_shown() {
+        let config = BrokerConfig::new("nats://user:canary@host:4222,bob:canary@other?token=canary#canary")
+            .option("token", "canary");
+        assert_eq!(config.shown(), "nats://host:4222,other");
+        let debug = format!("{config:?}");
+        assert!(!debug.contains("canary") && debug.contains("token"), "{debug}");
+    }
+
+    #[test]
+    fn it_is_read_from_a_table_with_the_options_beside_the_url() {
+        let config: BrokerConfig = serde_json::from_str(r#"{"url": "memory:", "delay": "1ms"}"#).unwrap();
+        assert_eq!(config, BrokerConfig::new("memory:").option("delay", "1ms"));
+    }
+}

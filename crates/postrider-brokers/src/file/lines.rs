@@ -1,0 +1,159 @@
+//! A file of whole lines, whatever happens.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use postrider_core::{Error, ErrorKind, Result};
+
+/// How much is read at a time when the last whole line is looked for.
+const STEP: u64 = 64 << 10;
+
+/// An append-only file that ends with a line break after every call that returned.
+#[derive(Debug)]
+pub(super) struct Lines {
+    path: PathBuf,
+    /// None after a failed sync: what the kernel still holds is not known, so the file is opened anew.
+    file: Option<File>,
+    /// Where the last whole line ends.
+    end: u64,
+}
+
+impl Lines {
+    pub(super) fn open(path: PathBuf) -> Result<Self> {
+        let (file, end) = open(&path)?;
+        Ok(Self { path, file: Some(file), end })
+    }
+
+    /// Appends whole lines and syncs them. On an error nothing of them stays.
+    pub(super) fn append(&mut self, text: &[u8]) -> Result<()> {
+        self.follow_rotation()?;
+        let Some(file) = self.file.as_mut() else {
+            return Err(Error::new(ErrorKind::Unavailable, format!("the file {} is not open", self.path.display())));
+        };
+        let written =
+            file.seek(SeekFrom::Start(self.end)).and_then(|_| file.write_all(text)).and_then(|()| file.sync_data());
+        match written {
+            Ok(()) => {
+                self.end += text.len() as u64;
+                Ok(())
+            }
+            Err(error) => {
+                // If this fails too, opening the file anew cuts off what is torn; whole lines are then repeated.
+                if let Err(also) = file.set_len(self.end).and_then(|()| file.sync_data()) {
+                    tracing::warn!(path = %self.path.display(), error = %also, "could not cut off a failed batch");
+                }
+                self.file = None;
+                let text = format!("writing {}; free some space or repair the disk", self.path.display());
+                Err(Error::new(ErrorKind::Unavailable, text).because(error))
+            }
+        }
+    }
+
+    /// Begins a new file when ours was moved away or removed, and follows one that a foreign hand changed.
+    pub(super) fn follow_rotation(&mut self) -> Result<()> {
+        if let Some(file) = &self.file
+            && let Some(length) = same_file(file, &self.path)
+        {
+            if length != self.end {
+                let broken = |error| Error::new(ErrorKind::Unavailable, "reading the end of the file").because(error);
+                self.end = repair(file).map_err(broken)?;
+            }
+            return Ok(());
+        }
+        // The lock of the old file goes first: the new one may be the same file, opened again.
+        self.file = None;
+        let (file, end) = open(&self.path)?;
+        (self.file, self.end) = (Some(file), end);
+        Ok(())
+    }
+}
+
+fn open(path: &Path) -> Result<(File, u64)> {
+    let doing = |what: &str| format!("{what} the file {}", path.display());
+    let fresh = !path.exists();
+    // No `append`: a failed batch is overwritten by the next one at the same place.
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)
+        .map_err(|error| Error::new(kind_of_open(&error), doing("opening")).because(error))?;
+    if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+        let text = format!("{} is not a regular file; name a file, or use stdout:", path.display());
+        return Err(Error::new(ErrorKind::Config, text));
+    }
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let text = format!("another process writes {}; give each relay its own file", path.display());
+            return Err(Error::new(ErrorKind::Config, text));
+        }
+        Err(TryLockError::Error(error)) => {
+            return Err(Error::new(ErrorKind::Config, doing("locking")).because(error));
+        }
+    }
+    let broken = |error: io::Error| Error::new(ErrorKind::Unavailable, doing("reading the end of")).because(error);
+    let end = repair(&file).map_err(broken)?;
+    if fresh {
+        sync_folder(path).map_err(broken)?;
+    }
+    Ok((file, end))
+}
+
+/// A full disk or table of files passes by itself; the rest needs a human.
+fn kind_of_open(error: &io::Error) -> ErrorKind {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::Interrupted => {
+            ErrorKind::Unavailable
+        }
+        _ => ErrorKind::Config,
+    }
+}
+
+/// Cuts off what stands after the last line break, and returns the length that remains.
+fn repair(mut file: &File) -> io::Result<u64> {
+    let length = file.metadata()?.len();
+    let mut upto = length;
+    let mut piece = Vec::new();
+    let end = loop {
+        if upto == 0 {
+            break 0;
+        }
+        let from = upto.saturating_sub(STEP);
+        file.seek(SeekFrom::Start(from))?;
+        piece.clear();
+        Read::take(file, upto - from).read_to_end(&mut piece)?;
+        if let Some(at) = piece.iter().rposition(|byte| *byte == b'\n') {
+            break from + at as u64 + 1;
+        }
+        upto = from;
+    };
+    if end < length {
+        file.set_len(end)?;
+        file.sync_data()?;
+    }
+    Ok(end)
+}
+
+/// The name of a new file is durable only once its folder is synced.
+fn sync_folder(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
+}
+
+/// The length of our file, if the path still names it.
+#[cfg(unix)]
+fn same_file(file: &File, path: &Path) -> Option<u64> {
+    use std::os::unix::fs::MetadataExt;
+    let (ours, named) = (file.metadata().ok()?, path.metadata().ok()?);
+    (ours.dev() == named.dev() && ours.ino() == named.ino()).then_some(ours.len())
+}
+
+/// The length of our file, if the path still names one.
+#[cfg(not(unix))]
+fn same_file(file: &File, path: &Path) -> Option<u64> {
+    path.metadata().ok()?;
+    file.metadata().ok().map(|ours| ours.len())
+}

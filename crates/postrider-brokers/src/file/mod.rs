@@ -1,0 +1,109 @@
+//! A file of JSON lines: `file:///var/lib/postrider/out.jsonl`.
+//!
+//! **Promises**: acknowledged after the batch's lines are on disk (one fdatasync per batch, and an fsync of the folder
+//! when the file is created); lines in the order of the batch; a batch that could not be written whole leaves no line
+//! behind; a line torn by a crash is cut off when the file is opened again, and its message is written again.
+//!
+//! **Does not promise**: removal of repeats: a message whose acknowledgement was lost in a crash stands there twice,
+//! with the same id.
+//!
+//! One process writes a file at a time (it holds the file's lock). When the file is moved away or removed (`logrotate`
+//! without `copytruncate`), the next batch begins a new one.
+//!
+//! **A line** is `{"id", "topic", "destination", "key"?, "content_type"?, "headers", "attributes"?, "payload" |
+//! "payload_base64"}`: `headers` carries the user's own and then the `postrider-*` ones; the payload is `payload` when
+//! it is UTF-8 and `payload_base64` otherwise.
+//!
+//! **Options**: none. The destination of a message is written into its line; it does not choose the file.
+
+mod lines;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use postrider_core::{
+    Accepted, Broker, BrokerProfile, Destination, Durability, Error, ErrorKind, Finding, Isolation, OrderInBatch,
+    Outgoing, Published, Result,
+};
+use tokio::sync::Mutex;
+
+use crate::config::BrokerConfig;
+use crate::json_line;
+use crate::options::Options;
+use lines::Lines;
+
+/// A broker that appends lines to a file and syncs once per batch.
+#[derive(Debug)]
+pub struct FileBroker {
+    lines: Arc<Mutex<Lines>>,
+}
+
+impl FileBroker {
+    /// Opens or creates the file, cuts off a torn last line, and takes the file's lock.
+    ///
+    /// # Errors
+    /// `Config` when the file can't be opened or another process writes it.
+    pub fn open(path: impl Into<PathBuf>) -> Result<Self> {
+        Ok(Self { lines: Arc::new(Mutex::new(Lines::open(path.into())?)) })
+    }
+}
+
+#[async_trait]
+impl Broker for FileBroker {
+    fn profile(&self) -> BrokerProfile {
+        BrokerProfile {
+            name: "file",
+            order: OrderInBatch::Kept,
+            isolation: Isolation::SharedConnection,
+            durability: Durability::Durable,
+            max_batch: 1000,
+            max_concurrent: 1,
+        }
+    }
+
+    async fn publish(&self, batch: &[Outgoing]) -> Vec<Published> {
+        let mut text = Vec::new();
+        for outgoing in batch {
+            if let Err(error) = json_line::write(outgoing, &mut text) {
+                return failed(batch.len(), &Error::new(ErrorKind::Rejected, format!("writing JSON: {error}")));
+            }
+        }
+        let mut lines = Arc::clone(&self.lines).lock_owned().await;
+        // A cancelled call leaves the thread to finish its batch: the lines are then there, and are repeated.
+        match tokio::task::spawn_blocking(move || lines.append(&text)).await {
+            Ok(Ok(())) => batch.iter().map(|_| Published::Accepted(Accepted::FRESH)).collect(),
+            Ok(Err(error)) => failed(batch.len(), &error),
+            Err(lost) => failed(batch.len(), &Error::new(ErrorKind::Unknown, format!("writing lines: {lost}"))),
+        }
+    }
+
+    async fn check(&self, _destinations: &[Destination]) -> Result<Vec<Finding>> {
+        let mut lines = Arc::clone(&self.lines).lock_owned().await;
+        match tokio::task::spawn_blocking(move || lines.follow_rotation()).await {
+            Ok(result) => result.map(|()| Vec::new()),
+            Err(lost) => Err(Error::new(ErrorKind::Unavailable, format!("looking at the file: {lost}"))),
+        }
+    }
+
+    async fn close(&self) {
+        // Everything acknowledged is on disk, and the lock goes with the file.
+    }
+}
+
+fn failed(length: usize, error: &Error) -> Vec<Published> {
+    (0..length).map(|_| Published::Failed(Error::new(error.kind(), error.story()))).collect()
+}
+
+pub(crate) fn open(config: &BrokerConfig) -> Result<Arc<dyn Broker>> {
+    Options::with_query(config).finish()?;
+    let path = url::Url::parse(&config.url).ok().and_then(|url| url.to_file_path().ok());
+    let Some(path) = path.filter(|path| path.file_name().is_some()) else {
+        let text = format!(
+            "the broker {}: expected file:// and an absolute path of a file, such as file:///var/lib/postrider/out.jsonl",
+            config.shown()
+        );
+        return Err(Error::new(ErrorKind::Config, text));
+    };
+    Ok(Arc::new(FileBroker::open(path)?))
+}

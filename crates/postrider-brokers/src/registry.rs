@@ -1,0 +1,112 @@
+//! The list of backends.
+
+use std::fmt;
+use std::sync::Arc;
+
+use postrider_core::{Broker, Error, ErrorKind, Result};
+
+use crate::config::BrokerConfig;
+
+/// One backend: the schemes that choose it, its feature, and how it is opened.
+#[derive(Clone, Copy)]
+pub struct Backend {
+    /// The URL schemes, lower case.
+    pub schemes: &'static [&'static str],
+    /// The cargo feature that builds it.
+    pub feature: &'static str,
+    /// Opens it; none when this program was built without it.
+    pub open: Option<fn(&BrokerConfig) -> Result<Arc<dyn Broker>>>,
+}
+
+impl fmt::Debug for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Backend").field("schemes", &self.schemes).field("feature", &self.feature).finish()
+    }
+}
+
+macro_rules! backend {
+    ($feature:literal, $module:ident, $schemes:expr) => {
+        Backend {
+            schemes: $schemes,
+            feature: $feature,
+            #[cfg(feature = $feature)]
+            open: Some(crate::$module::open),
+            #[cfg(not(feature = $feature))]
+            open: None,
+        }
+    };
+}
+
+static BACKENDS: &[Backend] = &[
+    backend!("memory", memory, &["memory"]),
+    backend!("stdout", stdout, &["stdout"]),
+    backend!("file", file, &["file"]),
+    backend!("http", http, &["http", "https"]),
+    backend!("nats", nats, &["nats", "tls"]),
+];
+
+/// Every backend that exists, built into this program or not.
+pub fn backends() -> &'static [Backend] {
+    BACKENDS
+}
+
+/// Opens the broker of a URL. Nothing is sent; a broker that is down does not fail this.
+///
+/// # Errors
+/// `Config` when no backend has the scheme, when its feature is not built in, when an option is unknown or has a bad
+/// value, or when the place can't be used at all.
+pub fn open(config: &BrokerConfig) -> Result<Arc<dyn Broker>> {
+    let scheme = config.scheme();
+    let Some(backend) = BACKENDS.iter().find(|backend| backend.schemes.contains(&scheme.as_str())) else {
+        return Err(unknown_scheme(config, &scheme));
+    };
+    let Some(open) = backend.open else {
+        let text = format!(
+            "the broker {} needs the feature {:?}, which this program was built without; build it with --features {}",
+            config.shown(),
+            backend.feature,
+            backend.feature
+        );
+        return Err(Error::new(ErrorKind::Config, text));
+    };
+    open(config)
+}
+
+fn unknown_scheme(config: &BrokerConfig, scheme: &str) -> Error {
+    let known: Vec<&str> = BACKENDS.iter().flat_map(|backend| backend.schemes).copied().collect();
+    let nearest = known
+        .iter()
+        .filter(|_| !scheme.is_empty())
+        .min_by_key(|known| strsim::damerau_levenshtein(known, scheme))
+        .filter(|known| strsim::damerau_levenshtein(known, scheme) <= 2);
+    let meant = nearest.map(|known| format!("; did you mean {known}:?")).unwrap_or_default();
+    let text = format!(
+        "the broker {:?} has no scheme that is known{meant}; known schemes: {}",
+        config.shown(),
+        known.join(", ")
+    );
+    Error::new(ErrorKind::Config, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_scheme_names_the_nearest_and_all_known_ones() {
+        let error = open(&BrokerConfig::new("natz://user:canary@host")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config);
+        let text = error.to_string();
+        assert!(text.contains("did you mean nats:") && text.contains("https"), "{text}");
+        assert!(!text.contains("canary"), "{text}");
+    }
+
+    #[test]
+    fn no_scheme_belongs_to_two_backends() {
+        let mut seen: Vec<&str> = backends().iter().flat_map(|backend| backend.schemes).copied().collect();
+        seen.sort_unstable();
+        let all = seen.len();
+        seen.dedup();
+        assert_eq!(seen.len(), all);
+    }
+}
