@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::message::Message;
+
 /// The configured name of a destination, as it stands in `waiting_for` and in metrics.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DestinationName(Arc<str>);
@@ -46,5 +48,78 @@ impl Destination {
 impl fmt::Display for Destination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+/// How a destination is made from a message: literal text and `{topic}`.
+///
+/// ```
+/// # use postrider_core::{DestinationTemplate, Message};
+/// let template = DestinationTemplate::parse("events.{topic}").unwrap();
+/// let destination = template.render(&Message::new("orders.placed", "x"));
+/// assert_eq!(destination.as_str(), "events.orders.placed");
+/// assert!(DestinationTemplate::parse("{nonsense}").is_err());
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DestinationTemplate(Vec<Part>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Part {
+    Literal(String),
+    Topic,
+}
+
+impl DestinationTemplate {
+    /// The default: the topic itself.
+    pub fn topic() -> Self {
+        Self(vec![Part::Topic])
+    }
+
+    /// Reads a template.
+    ///
+    /// # Errors
+    /// What is wrong, in words, for a placeholder that is not known or a brace that is not closed.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut parts = Vec::new();
+        let mut rest = text;
+        while let Some(open) = rest.find('{') {
+            let (literal, tail) = rest.split_at(open);
+            let close = tail.find('}').ok_or_else(|| format!("{text:?} has a '{{' that is not closed"))?;
+            match &tail[1..close] {
+                "topic" => {}
+                other => return Err(format!("{text:?} names {{{other}}}; the only placeholder is {{topic}}")),
+            }
+            if !literal.is_empty() {
+                parts.push(Part::Literal(literal.to_owned()));
+            }
+            parts.push(Part::Topic);
+            rest = &tail[close + 1..];
+        }
+        if !rest.is_empty() {
+            parts.push(Part::Literal(rest.to_owned()));
+        }
+        Ok(Self(parts))
+    }
+
+    /// The destination of a message.
+    pub fn render(&self, message: &Message) -> Destination {
+        let text: String = self
+            .0
+            .iter()
+            .map(|part| match part {
+                Part::Literal(text) => text.as_str(),
+                Part::Topic => message.topic.as_str(),
+            })
+            .collect();
+        Destination::new(&text)
+    }
+
+    /// The destination, where it is the same for every message.
+    pub fn fixed(&self) -> Option<Destination> {
+        match self.0.as_slice() {
+            [] => Some(Destination::new("")),
+            [Part::Literal(text)] => Some(Destination::new(text)),
+            _ => None,
+        }
     }
 }

@@ -17,7 +17,7 @@ mod seams;
 mod secret;
 mod tick;
 
-pub use address::{Destination, DestinationName};
+pub use address::{Destination, DestinationName, DestinationTemplate};
 pub use error::{Error, ErrorKind, Result};
 pub use judge::{Evidence, Judgement, judge};
 pub use lane::{HeldLane, Lane, LaneCount, RelayId, Start, Term, lane_of};

@@ -1,1 +1,241 @@
-//! The relay, decided purely.
+//! The relay, decided purely: events in, actions out.
+//!
+//! [`Machine::on`] takes one [`Event`] with the local time; [`Machine::actions`] says what is to be done now;
+//! [`Machine::wake_at`] says when to ask again. The machine does no I/O, reads no clock and spawns nothing, so that
+//! a test can play any schedule. The driver in `postrider-relay` carries its actions out.
+//!
+//! What it keeps to:
+//! - per (key, destination) first in, first out: a key with an unresolved message sends nothing further there;
+//! - rows that cannot go now leave memory: retries are scheduled in the table, their successors are set aside there,
+//!   and both are found again by their own indexes;
+//! - a row counts in the window from its reading to the answer of its settle, once, whatever its destinations;
+//! - nothing is published or settled past the trusted time, and nothing new is published while the store is away.
+
+mod admit;
+mod answer;
+mod destinations;
+mod events;
+mod keys;
+mod outlet;
+mod publish;
+mod reads;
+mod schedule;
+mod settings;
+mod settle;
+mod window;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+pub use destinations::DestinationIndex;
+pub use events::{Action, Answer, Event, Flight, Note, Read, Ticket, Wanted};
+pub use settings::{DestinationSettings, MAX_DESTINATIONS, Route, Settings};
+
+use crate::address::DestinationName;
+use crate::error::ErrorKind;
+use crate::lane::{HeldLane, Lane};
+use crate::retry::Jitter;
+use crate::tick::Tick;
+use keys::Keys;
+use outlet::Outlet;
+use reads::Reads;
+use schedule::Schedule;
+use settle::Settling;
+use window::Window;
+
+/// Without anything to wait for, the machine is asked again this often.
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+
+/// A destination as it is now, for status and metrics.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DestinationView {
+    /// Its name.
+    pub name: DestinationName,
+    /// Why it pauses and since when, if it does.
+    pub paused: Option<(ErrorKind, String, Tick)>,
+    /// Publish calls under way.
+    pub flights: usize,
+}
+
+/// The state of one relay.
+#[derive(Debug)]
+pub struct Machine {
+    settings: Settings,
+    held: BTreeMap<Lane, HeldLane>,
+    trusted_until: Tick,
+    stopping: bool,
+    window: Window,
+    keys: Keys,
+    outlets: Vec<Outlet>,
+    reads: Reads,
+    schedule: Schedule,
+    settling: Settling,
+    jitter: Jitter,
+    /// A logical clock: what was sent and what failed, in order.
+    moment: u64,
+    next_flight: u64,
+    notes: Vec<Note>,
+}
+
+impl Machine {
+    /// A machine that holds no lane yet.
+    pub fn new(settings: Settings) -> Self {
+        let destinations = settings.destinations.len();
+        Self {
+            window: Window::new(settings.window_rows.max(1), settings.window_bytes.max(1)),
+            keys: Keys::new(destinations),
+            outlets: (0..destinations).map(|_| Outlet::default()).collect(),
+            reads: Reads::default(),
+            schedule: Schedule::default(),
+            settling: Settling::default(),
+            jitter: Jitter::seeded(settings.seed),
+            held: BTreeMap::new(),
+            trusted_until: Tick::ZERO,
+            stopping: false,
+            moment: 0,
+            next_flight: 0,
+            notes: Vec::new(),
+            settings,
+        }
+    }
+
+    /// Takes in what happened.
+    pub fn on(&mut self, now: Tick, event: Event) {
+        match event {
+            Event::Gained(lanes) => self.gain(now, lanes),
+            Event::Lost(lanes) => lanes.into_iter().for_each(|lane| self.lose(lane)),
+            Event::Trusted(until) => self.trusted_until = until,
+            Event::Answered(read, answer) => self.answered(now, read, answer),
+            Event::Published(flight, results) => self.published(now, flight, results),
+            Event::Settled(answer) => self.settled(now, answer),
+            Event::Checked(destination, answer) => self.checked(now, destination, answer),
+            Event::Hint => self.schedule.look_now(now),
+            Event::Stop => self.stop(),
+        }
+    }
+
+    /// What is to be done now.
+    pub fn actions(&mut self, now: Tick) -> Vec<Action> {
+        let mut actions = Vec::new();
+        if now >= self.trusted_until {
+            return actions;
+        }
+        self.settle_next(now, &mut actions);
+        if !self.stopping {
+            self.publish_next(now, &mut actions);
+            self.read_next(now, &mut actions);
+        }
+        actions
+    }
+
+    /// When [`actions`](Self::actions) is to be asked again, at the latest, if nothing happens before.
+    pub fn wake_at(&self, now: Tick) -> Tick {
+        let mut wake = now + LONGEST_SLEEP;
+        if now >= self.trusted_until {
+            return wake;
+        }
+        if let Some(retry) = self.settling.retry_at() {
+            wake = wake.min(retry);
+        }
+        if self.stopping || self.held.is_empty() {
+            return wake.max(now);
+        }
+        if self.window.room(self.settings.page_rows).is_some() {
+            wake = wake.min(self.schedule.next(&self.settings));
+        }
+        for outlet in self.outlets.iter().filter(|outlet| outlet.flights.is_empty()) {
+            if let Some(pause) = outlet.pause.as_ref().filter(|pause| !pause.probing) {
+                wake = wake.min(pause.next_probe);
+            }
+        }
+        wake.max(now)
+    }
+
+    /// What people want to know since the last call.
+    pub fn take_notes(&mut self) -> Vec<Note> {
+        std::mem::take(&mut self.notes)
+    }
+
+    /// The lanes held, with their terms.
+    pub fn held(&self) -> Vec<HeldLane> {
+        self.held.values().copied().collect()
+    }
+
+    /// Rows and bytes in the window.
+    pub fn window(&self) -> (usize, usize) {
+        (self.window.len(), self.window.bytes())
+    }
+
+    /// Each destination as it is now.
+    pub fn destinations(&self) -> Vec<DestinationView> {
+        let views = self.settings.destinations.iter().zip(&self.outlets);
+        views
+            .map(|(settings, outlet)| DestinationView {
+                name: settings.name.clone(),
+                paused: outlet.pause.as_ref().map(|pause| (pause.kind, pause.text.clone(), pause.since)),
+                flights: outlet.flights.len(),
+            })
+            .collect()
+    }
+
+    /// Whether everything sent has been answered and settled, so that the lanes may be released.
+    pub fn is_drained(&self) -> bool {
+        self.settling.is_idle() && self.outlets.iter().all(|outlet| outlet.flights.is_empty())
+    }
+
+    /// Whether the last reads of every kind found nothing, and nothing is in memory.
+    pub fn is_idle(&self) -> bool {
+        self.window.is_empty() && self.is_drained() && self.schedule.is_quiet() && self.keys.is_quiet()
+    }
+
+    fn gain(&mut self, now: Tick, lanes: Vec<HeldLane>) {
+        for held in lanes {
+            self.lose(held.lane);
+            self.held.insert(held.lane, held);
+            self.schedule.walk(held.lane);
+        }
+        self.schedule.look_now(now);
+    }
+
+    fn lose(&mut self, lane: Lane) {
+        if self.held.remove(&lane).is_none() {
+            return;
+        }
+        self.drop_rows(&self.window.of_lane(lane));
+        self.keys.forget_lane(lane);
+        self.settling.forget_lane(lane);
+        self.schedule.forget(lane);
+    }
+
+    fn stop(&mut self) {
+        self.stopping = true;
+        let idle: Vec<_> = self
+            .window
+            .ids()
+            .into_iter()
+            .filter(|row| self.window.get(*row).is_some_and(|entry| entry.flying.is_empty() && !entry.settling))
+            .collect();
+        self.drop_rows(&idle);
+    }
+
+    fn drop_rows(&mut self, rows: &[crate::row::RowId]) {
+        for row in rows {
+            let Some(entry) = self.window.remove(*row) else { continue };
+            let Some(key) = &entry.key else { continue };
+            if let Some(record) = self.keys.get_mut(key) {
+                record.members = record.members.saturating_sub(1);
+                for queue in &mut record.queues {
+                    queue.waiting.retain(|waiting| waiting != row);
+                }
+            }
+        }
+    }
+
+    fn next_moment(&mut self) -> u64 {
+        self.moment += 1;
+        self.moment
+    }
+}

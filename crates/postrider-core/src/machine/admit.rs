@@ -1,0 +1,317 @@
+//! Rows come in.
+
+use std::time::Duration;
+
+use super::destinations::{DestinationIndex, Destinations};
+use super::events::{Answer, Note, Read, Ticket, Wanted};
+use super::outlet::Turn;
+use super::schedule::WALK_PAGE;
+use super::window::Entry;
+use super::{Machine, settle};
+use crate::address::DestinationName;
+use crate::error::{Error, ErrorKind};
+use crate::lane::{HeldLane, Lane};
+use crate::message::Key;
+use crate::row::{Closed, Content, Due, Retrying, Row, RowId, RowState};
+use crate::seams::{DeadReason, FailedAttempt, Page};
+use crate::tick::Tick;
+
+/// How long a row waits that no route leads anywhere for: until somebody mends the configuration.
+const NOWHERE_RETRY: Duration = Duration::from_secs(60);
+
+/// How a row was found, which says what to believe of its `closed` mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Found {
+    Reading,
+    Due,
+    Look,
+}
+
+impl Machine {
+    pub(super) fn answered(&mut self, now: Tick, read: Read, answer: Answer) {
+        let Read { ticket, wanted, lanes, room } = read;
+        match answer {
+            Answer::Failed(error) => self.read_failed(now, &wanted, &error),
+            Answer::Keys(keys) => self.walked(&wanted, &keys),
+            Answer::Page(page) => {
+                self.store_is_back();
+                self.page(now, ticket, wanted, &lanes, room.rows, page);
+            }
+        }
+        self.reads.close(ticket);
+        let reads = &self.reads;
+        self.keys.expire(|mark| reads.any_before(mark));
+    }
+
+    fn page(&mut self, now: Tick, ticket: Ticket, wanted: Wanted, lanes: &[HeldLane], asked: usize, page: Page) {
+        let count = page.rows.len();
+        let more = page.more;
+        match wanted {
+            Wanted::New => {
+                self.admit_all(ticket, lanes, page.rows, Found::Reading);
+                self.schedule.new_answered(now, count, more, self.settings.max_poll_interval);
+            }
+            Wanted::Due(_) => {
+                self.admit_all(ticket, lanes, page.rows, Found::Due);
+                self.schedule.due_answered(now, count, more, self.settings.due_interval);
+            }
+            Wanted::Key(lane, key) => {
+                self.schedule.looking = false;
+                self.looked(ticket, lanes, lane, &key, page.rows);
+            }
+            Wanted::Walk(..) => self.schedule.walking = false,
+            Wanted::Sweep(lane, _) => {
+                self.schedule.sweeping = false;
+                let last = page.rows.last().map(|row| row.id);
+                let found = self.admit_all(ticket, lanes, page.rows, Found::Reading);
+                if found > 0 {
+                    self.notes.push(Note::SweepFound(found));
+                }
+                if let Some(last) = last.filter(|_| more || count >= asked) {
+                    self.schedule.sweep_on(lane, last);
+                }
+            }
+        }
+    }
+
+    fn read_failed(&mut self, now: Tick, wanted: &Wanted, error: &Error) {
+        match wanted {
+            Wanted::New => self.schedule.reading_new = false,
+            Wanted::Due(_) => self.schedule.reading_due = false,
+            Wanted::Key(_, key) => {
+                self.schedule.looking = false;
+                if let Some(record) = self.keys.get_mut(key) {
+                    record.looking = false;
+                }
+                self.review(key);
+            }
+            Wanted::Walk(lane, after) => {
+                self.schedule.walking = false;
+                match after {
+                    Some(after) => self.schedule.walk_on(*lane, after.clone()),
+                    None => self.schedule.walk(*lane),
+                }
+            }
+            Wanted::Sweep(..) => self.schedule.sweeping = false,
+        }
+        self.schedule.failed(now);
+        self.store_is_away(error);
+    }
+
+    fn walked(&mut self, wanted: &Wanted, keys: &[Key]) {
+        self.store_is_back();
+        self.schedule.walking = false;
+        let Wanted::Walk(lane, _) = wanted else { return };
+        if !self.held.contains_key(lane) {
+            return;
+        }
+        for key in keys {
+            let everywhere = self.everywhere();
+            let record = self.keys.entry(key, *lane);
+            record.aside = everywhere;
+            record.head_is_scheduled = false;
+            self.review(key);
+        }
+        if let Some(last) = keys.last().filter(|_| keys.len() >= WALK_PAGE) {
+            self.schedule.walk_on(*lane, last.clone());
+        }
+    }
+
+    fn everywhere(&self) -> Destinations {
+        (0..self.settings.destinations.len()).map(DestinationIndex::new).collect()
+    }
+
+    fn admit_all(&mut self, ticket: Ticket, lanes: &[HeldLane], rows: Vec<Row>, found: Found) -> u64 {
+        let mut admitted = 0;
+        for row in rows {
+            if self.is_news(ticket, lanes, &row) && (found != Found::Reading || row.due == Due::Now) {
+                self.admit(row, found, Destinations::NONE);
+                admitted += 1;
+            }
+        }
+        if admitted > 0 {
+            self.notes.push(Note::Read(admitted));
+        }
+        admitted
+    }
+
+    /// Whether a row is neither in the window nor settled since the read was sent, and its lane still ours.
+    fn is_news(&self, ticket: Ticket, lanes: &[HeldLane], row: &Row) -> bool {
+        let place = lanes.binary_search_by_key(&row.lane, |held| held.lane).ok();
+        let asked = place.and_then(|place| lanes.get(place)).map(|held| held.term);
+        let ours = self.held.get(&row.lane).map(|held| held.term);
+        ours.is_some()
+            && ours == asked
+            && !self.window.contains(row.id)
+            && !self.reads.settled_since(ticket, row.id)
+            && matches!(row.state, RowState::Pending | RowState::SetAside)
+            && !self.stopping
+    }
+
+    fn admit(&mut self, row: Row, found: Found, blocked: Destinations) {
+        let Some(held) = self.held.get(&row.lane).copied() else { return };
+        let id = row.id;
+        let key = row.key().cloned();
+        let owed = self.owed(&row);
+        let parked = match &key {
+            Some(key) => self.join_key(key, &row, found, owed).with(blocked.both(owed)),
+            None => Destinations::NONE,
+        };
+        let waiting = owed.without(parked);
+        let message = match &row.content {
+            Content::Message(message) => Some(std::sync::Arc::clone(message)),
+            Content::Malformed { .. } => None,
+        };
+        let delayed = message.as_ref().is_some_and(|message| message.deliver_at.is_some());
+        self.window.insert(
+            id,
+            Entry {
+                lane: row.lane,
+                term: held.term,
+                message,
+                key: key.clone(),
+                weight: row.weight,
+                owes_every_route: row.waiting_for.is_none(),
+                unknown: self.unknown(row.waiting_for.as_deref().unwrap_or_default()),
+                scheduled: row.retrying == Retrying::Yes || delayed,
+                attempts: row.attempts,
+                progress: row.progress,
+                sent: 0,
+                waiting,
+                flying: Destinations::NONE,
+                accepted: Destinations::NONE,
+                parked,
+                failed: Destinations::NONE,
+                exhausted: Destinations::NONE,
+                failures: Vec::new(),
+                retry_after: Duration::ZERO,
+                settling: false,
+            },
+        );
+        match row.content {
+            Content::Malformed { id: message, reason, .. } => self.bury_malformed(id, message, reason),
+            Content::Message(_) if owed.is_empty() => self.lead_nowhere(id),
+            Content::Message(_) => {
+                for destination in waiting.iter() {
+                    self.queue(id, key.as_ref(), destination);
+                }
+                self.resolve(id);
+            }
+        }
+    }
+
+    /// The names that are not configured: they stay owed until they are.
+    fn unknown(&self, names: &[DestinationName]) -> Vec<DestinationName> {
+        let configured = |name: &DestinationName| self.settings.destinations.iter().any(|known| known.name == *name);
+        names.iter().filter(|name| !configured(name)).cloned().collect()
+    }
+
+    fn owed(&self, row: &Row) -> Destinations {
+        match (&row.waiting_for, &row.content) {
+            (Some(names), _) => self.settings.named(names),
+            (None, Content::Message(message)) => self.settings.routed(message),
+            (None, Content::Malformed { .. }) => Destinations::NONE,
+        }
+    }
+
+    /// Counts the row among its key's, and says where it must wait for the key's head.
+    fn join_key(&mut self, key: &Key, row: &Row, found: Found, owed: Destinations) -> Destinations {
+        let closed = match (&row.closed, found) {
+            (Closed::Open, _) | (_, Found::Look) => Destinations::NONE,
+            (_, Found::Due) if row.retrying == Retrying::Yes => Destinations::NONE,
+            (Closed::For(names), _) => self.settings.named(names).both(owed),
+            (Closed::ForAll, _) => owed,
+        };
+        let is_head = found == Found::Look || (found == Found::Due && row.retrying == Retrying::Yes);
+        let record = self.keys.entry(key, row.lane);
+        record.members += 1;
+        if is_head {
+            record.aside = record.aside.with(owed);
+            record.head_is_scheduled = false;
+            return Destinations::NONE;
+        }
+        let parked = record.aside.both(owed).with(closed);
+        if !closed.is_empty() {
+            record.aside = record.aside.with(closed);
+            record.look_again = true;
+        }
+        parked
+    }
+
+    /// The exceptional rows of a key, by ascending row: those that can go are admitted.
+    fn looked(&mut self, ticket: Ticket, lanes: &[HeldLane], lane: Lane, key: &Key, rows: Vec<Row>) {
+        if !self.held.contains_key(&lane) {
+            return;
+        }
+        let mut blocked = Destinations::NONE;
+        let nothing_there = rows.is_empty();
+        let everywhere = self.everywhere();
+        for row in rows {
+            if !self.is_news(ticket, lanes, &row) && row.state != RowState::Holding {
+                continue;
+            }
+            let owed = match &row.waiting_for {
+                Some(names) => self.settings.named(names),
+                None => everywhere,
+            };
+            let waits = row.state == RowState::Holding || row.due != Due::Now;
+            if waits || owed.without(blocked).is_empty() {
+                blocked = blocked.with(owed);
+            } else {
+                self.admit(row, Found::Look, blocked);
+            }
+        }
+        let Some(record) = self.keys.get_mut(key) else { return };
+        record.looking = false;
+        if nothing_there && !record.look_again {
+            record.aside = Destinations::NONE;
+        }
+        record.head_is_scheduled = !blocked.is_empty() && record.members == 0 && !record.look_again;
+        self.review(key);
+    }
+
+    pub(super) fn review(&mut self, key: &Key) {
+        let mark = self.reads.mark();
+        let read_before = self.reads.any_before(mark);
+        self.keys.review(key, mark, read_before, self.paused());
+    }
+
+    pub(super) fn queue(&mut self, row: RowId, key: Option<&Key>, destination: DestinationIndex) {
+        let Some(outlet) = self.outlets.get_mut(destination.get()) else { return };
+        let Some(key) = key else {
+            outlet.line.push_back(Turn::Row(row));
+            return;
+        };
+        let burying = self.keys.get(key).is_some_and(|record| record.burying > 0);
+        let Some(queue) = self.keys.queue(key, destination) else { return };
+        queue.insert(row);
+        if !queue.in_line && queue.flying == 0 && !burying {
+            queue.in_line = true;
+            outlet.line.push_back(Turn::Key(key.clone()));
+        }
+    }
+
+    fn bury_malformed(&mut self, row: RowId, id: Option<crate::message::MessageId>, reason: String) {
+        self.notes.push(Note::Dead { id, row, reason: DeadReason::Malformed, text: reason.clone() });
+        let failure = FailedAttempt {
+            destination: DestinationName::new(""),
+            kind: ErrorKind::Rejected,
+            text: settle::shortened(&reason),
+        };
+        self.bury(row, DeadReason::Malformed, vec![failure]);
+    }
+
+    /// No configured destination is owed this row: it waits for a better configuration, uncharged and visible.
+    pub(super) fn lead_nowhere(&mut self, row: RowId) {
+        let text =
+            "no route leads this topic to a configured destination; add a [[route]] for it and restart the relay";
+        let Some(entry) = self.window.get_mut(row) else { return };
+        entry.retry_after = NOWHERE_RETRY;
+        entry.failures.push(FailedAttempt {
+            destination: DestinationName::new(""),
+            kind: ErrorKind::Config,
+            text: text.to_owned(),
+        });
+        self.retry_in_table(row);
+    }
+}

@@ -1,0 +1,286 @@
+//! Answers of brokers: what became of each message, and who is to blame.
+
+use super::Machine;
+use super::destinations::{DestinationIndex, Destinations};
+use super::events::{Flight, Note};
+use super::outlet::{Sent, Turn};
+use crate::error::{Error, ErrorKind};
+use crate::judge::{Evidence, Judgement, judge};
+use crate::message::Key;
+use crate::row::RowId;
+use crate::seams::{FailedAttempt, Isolation, Published};
+use crate::tick::Tick;
+
+impl Machine {
+    pub(super) fn published(&mut self, now: Tick, flight: Flight, results: Vec<Published>) {
+        let found = self.outlets.iter_mut().enumerate().find_map(|(place, outlet)| {
+            outlet.flights.remove(&flight).map(|sent| (DestinationIndex::new(place), sent))
+        });
+        let Some((destination, sent)) = found else { return };
+        let results = whole(results, sent.rows.len());
+        let mut accepted = 0;
+        let mut excused: Vec<(RowId, Error)> = Vec::new();
+        let mut ended_pause = false;
+        for (row, result) in sent.rows.iter().zip(results) {
+            match result {
+                Published::Accepted(_) => {
+                    accepted += 1;
+                    ended_pause |= sent.probe;
+                    self.outlets[destination.get()].accepted(*row, sent.moment);
+                    self.land(*row, destination, Landing::Accepted);
+                }
+                Published::Failed(error) => self.judge_one(now, destination, &sent, *row, error, &mut excused),
+                Published::NotSent => self.land(*row, destination, Landing::Again),
+            }
+        }
+        if accepted > 0 {
+            let name = self.settings.destinations[destination.get()].name.clone();
+            self.notes.push(Note::Accepted(name, accepted));
+        }
+        if ended_pause {
+            self.resume(destination);
+        }
+        self.excuse(now, destination, &sent, excused);
+        for row in &sent.rows {
+            self.resolve(*row);
+        }
+        self.line_up_again(&sent.rows, destination);
+    }
+
+    fn judge_one(
+        &mut self,
+        now: Tick,
+        destination: DestinationIndex,
+        sent: &Sent,
+        row: RowId,
+        error: Error,
+        excused: &mut Vec<(RowId, Error)>,
+    ) {
+        let moment = self.next_moment();
+        let shared = self.shares_connection(destination) && breaks_connections(error.kind());
+        let evidence = self.outlets[destination.get()].failed(row, error.kind(), moment);
+        // On a shared connection only a message that travelled alone can be told apart from its neighbours.
+        let evidence = match evidence {
+            Evidence::OthersAccepted if shared && !sent.alone => Evidence::NothingAccepted,
+            evidence => evidence,
+        };
+        self.note_failure(row, destination, &error);
+        match judge(error.kind(), evidence) {
+            Judgement::Charged => self.charge(row, destination, &error),
+            Judgement::Excused => excused.push((row, error)),
+            Judgement::Pause => {
+                self.pause_after(now, destination, sent, &error);
+                self.land(row, destination, Landing::Again);
+            }
+            Judgement::StandDown => {
+                if let Some(lane) = self.window.get(row).map(|entry| entry.lane) {
+                    self.notes.push(Note::Fenced(lane));
+                    self.lose(lane);
+                }
+            }
+        }
+    }
+
+    /// Failures that are nobody's or the destination's: it pauses and the messages stay, or they are tried again by
+    /// themselves where the destination plainly works for others.
+    fn excuse(&mut self, now: Tick, destination: DestinationIndex, sent: &Sent, excused: Vec<(RowId, Error)>) {
+        let Some((_, first)) = excused.first() else {
+            self.probe_ended(now, destination, sent);
+            return;
+        };
+        let outlet = &self.outlets[destination.get()];
+        let destination_is_down = outlet.nothing_accepted_since(sent.moment)
+            || first.kind() == ErrorKind::Throttled
+            || (self.shares_connection(destination) && breaks_connections(first.kind()));
+        if destination_is_down {
+            self.pause_after(now, destination, sent, first);
+            for (row, _) in &excused {
+                self.land(*row, destination, Landing::Again);
+            }
+            return;
+        }
+        for (row, error) in excused {
+            let failures = self.outlets[destination.get()].failures(row);
+            self.fail(row, destination, &error, failures, Destinations::NONE);
+        }
+        self.probe_ended(now, destination, sent);
+    }
+
+    /// A probe that said nothing about the destination (its message was at fault) makes room for the next one.
+    fn probe_ended(&mut self, now: Tick, destination: DestinationIndex, sent: &Sent) {
+        if let Some(pause) = self.outlets[destination.get()].pause.as_mut().filter(|_| sent.probe) {
+            pause.probing = false;
+            pause.next_probe = pause.next_probe.max(now);
+        }
+    }
+
+    fn charge(&mut self, row: RowId, destination: DestinationIndex, error: &Error) {
+        let name = self.settings.destinations[destination.get()].name.clone();
+        let Some(entry) = self.window.get_mut(row) else { return };
+        entry.attempts = entry.attempts.saturating_add(1);
+        let charged = entry.progress.entry(name).or_insert(0);
+        *charged = charged.saturating_add(1);
+        let charged = *charged;
+        let Some(message) = entry.message.clone() else { return };
+        // With one destination the table may know the attempts without telling which destination they were at.
+        let charged = if self.outlets.len() == 1 { entry.attempts } else { charged };
+        let exhausted = self.settings.policy(&message).exhausted(charged);
+        let exhausted = if exhausted { Destinations::one(destination) } else { Destinations::NONE };
+        self.fail(row, destination, error, charged, exhausted);
+    }
+
+    /// The message is to be tried again later there, or is given up there: its successors must not overtake it.
+    fn fail(
+        &mut self,
+        row: RowId,
+        destination: DestinationIndex,
+        error: &Error,
+        failures: u32,
+        exhausted: Destinations,
+    ) {
+        let name = self.settings.destinations[destination.get()].name.clone();
+        let Some(message) = self.window.get(row).and_then(|entry| entry.message.clone()) else { return };
+        let wait = self.settings.policy(&message).delay(failures, &mut self.jitter);
+        let wait = error.delay().map_or(wait, |asked| wait.max(asked));
+        let one = Destinations::one(destination);
+        let Some(entry) = self.window.get_mut(row) else { return };
+        entry.failed = entry.failed.with(one);
+        entry.exhausted = entry.exhausted.with(exhausted);
+        entry.retry_after = entry.retry_after.max(wait);
+        let text = super::settle::shortened(&error.story());
+        entry.failures.push(FailedAttempt { destination: name, kind: error.kind(), text });
+        let key = entry.key.clone();
+        self.leave_flight(row, destination);
+        if let Some(key) = key.filter(|_| exhausted.is_empty()) {
+            self.close_key(&key, destination);
+        }
+    }
+
+    /// Rows of the key that wait in memory for this destination will wait in the table, behind the failed one.
+    fn close_key(&mut self, key: &Key, destination: DestinationIndex) {
+        let Some(record) = self.keys.get_mut(key) else { return };
+        record.aside = record.aside.with(Destinations::one(destination));
+        record.failing = record.failing.with(Destinations::one(destination));
+        let waiting: Vec<_> =
+            record.queues.get(destination.get()).map_or_else(Vec::new, |q| q.waiting.iter().copied().collect());
+        for row in waiting {
+            self.park(row, destination);
+            self.resolve(row);
+        }
+    }
+
+    fn note_failure(&mut self, row: RowId, destination: DestinationIndex, error: &Error) {
+        let Some(message) = self.window.get(row).and_then(|entry| entry.message.as_ref()) else { return };
+        self.notes.push(Note::Failed {
+            id: message.id,
+            topic: message.topic.clone(),
+            destination: self.settings.destinations[destination.get()].name.clone(),
+            kind: error.kind(),
+            text: error.story(),
+        });
+    }
+
+    fn land(&mut self, row: RowId, destination: DestinationIndex, landing: Landing) {
+        if !self.leave_flight(row, destination) {
+            return;
+        }
+        let Some(entry) = self.window.get_mut(row) else { return };
+        let one = Destinations::one(destination);
+        match landing {
+            Landing::Accepted => entry.accepted = entry.accepted.with(one),
+            Landing::Again => self.wait_again(row, destination),
+        }
+    }
+
+    fn wait_again(&mut self, row: RowId, destination: DestinationIndex) {
+        let one = Destinations::one(destination);
+        let Some(entry) = self.window.get_mut(row) else { return };
+        let key = entry.key.clone();
+        let record = key.as_ref().and_then(|key| self.keys.get(key));
+        let closed = record.is_some_and(|record| record.is_closed(destination));
+        let Some(entry) = self.window.get_mut(row) else { return };
+        if closed {
+            entry.parked = entry.parked.with(one);
+        } else if self.stopping {
+            self.drop_rows(&[row]);
+        } else {
+            entry.waiting = entry.waiting.with(one);
+            self.queue(row, key.as_ref(), destination);
+        }
+    }
+
+    /// Whether the row was in flight there; it is no more.
+    fn leave_flight(&mut self, row: RowId, destination: DestinationIndex) -> bool {
+        let Some(entry) = self.window.get_mut(row) else { return false };
+        if !entry.flying.contains(destination) {
+            return false;
+        }
+        entry.flying = entry.flying.without(Destinations::one(destination));
+        if let Some(key) = entry.key.clone()
+            && let Some(queue) = self.keys.queue(&key, destination)
+        {
+            queue.flying = queue.flying.saturating_sub(1);
+        }
+        true
+    }
+
+    /// A pause begins, or its probe failed. Calls that were under way when it began do not prolong it.
+    fn pause_after(&mut self, now: Tick, destination: DestinationIndex, sent: &Sent, error: &Error) {
+        if sent.probe || self.outlets[destination.get()].pause.is_none() {
+            self.pause(now, destination, error);
+        }
+    }
+
+    /// Keys whose rows have all landed stand in line again.
+    fn line_up_again(&mut self, rows: &[RowId], destination: DestinationIndex) {
+        let mut keys: Vec<Key> = Vec::new();
+        for row in rows {
+            if let Some(key) = self.window.get(*row).and_then(|entry| entry.key.clone())
+                && keys.last() != Some(&key)
+            {
+                keys.push(key);
+            }
+        }
+        for key in keys {
+            self.line_up(&key, destination);
+        }
+    }
+
+    /// A key with rows to send and none on their way stands in line.
+    pub(super) fn line_up(&mut self, key: &Key, destination: DestinationIndex) {
+        let burying = self.keys.get(key).is_some_and(|record| record.burying > 0);
+        if let Some(queue) = self.keys.queue(key, destination)
+            && queue.flying == 0
+            && !queue.in_line
+            && !burying
+            && !queue.waiting.is_empty()
+        {
+            queue.in_line = true;
+            self.outlets[destination.get()].line.push_back(Turn::Key(key.clone()));
+        }
+    }
+
+    fn shares_connection(&self, destination: DestinationIndex) -> bool {
+        self.settings.destinations[destination.get()].profile.isolation == Isolation::SharedConnection
+    }
+}
+
+enum Landing {
+    Accepted,
+    Again,
+}
+
+/// Whether a failure of this kind may have taken its neighbours on the connection with it.
+const fn breaks_connections(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Unavailable | ErrorKind::Unknown)
+}
+
+/// A short or long answer is an error for all of it, never zipped.
+fn whole(results: Vec<Published>, expected: usize) -> Vec<Published> {
+    if results.len() == expected {
+        return results;
+    }
+    let text =
+        format!("the broker answered {} results for {expected} messages; this is a bug of its adapter", results.len());
+    (0..expected).map(|_| Published::Failed(Error::new(ErrorKind::Unknown, text.clone()))).collect()
+}

@@ -1,0 +1,153 @@
+//! What happens to the machine, and what it wants done.
+
+use std::time::Duration;
+
+use super::destinations::DestinationIndex;
+use crate::address::DestinationName;
+use crate::error::{Error, ErrorKind};
+use crate::lane::{HeldLane, Lane};
+use crate::message::{Key, MessageId, Topic};
+use crate::row::RowId;
+use crate::seams::{DeadReason, Outgoing, Page, Published, Room, Settled, Settlement};
+use crate::tick::Tick;
+
+/// The number of a read: reads are judged against what was settled since they were sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub(super) u64);
+
+/// The number of a publish call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Flight(pub(super) u64);
+
+/// What is to be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wanted {
+    /// New rows of the lanes held.
+    New,
+    /// Rows whose scheduled attempt or delay has come, but not those in the window.
+    Due(Vec<RowId>),
+    /// The exceptional rows of a key.
+    Key(Lane, Key),
+    /// Which keys of a lane have exceptional rows, after a key.
+    Walk(Lane, Option<Key>),
+    /// What everything else missed in a lane, after a row.
+    Sweep(Lane, RowId),
+}
+
+/// One read to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Read {
+    /// Its number, to be handed back with the answer.
+    pub ticket: Ticket,
+    /// What is wanted.
+    pub wanted: Wanted,
+    /// The lanes held, with their terms, as of now.
+    pub lanes: Vec<HeldLane>,
+    /// How much may come.
+    pub room: Room,
+}
+
+/// The answer to a read.
+#[derive(Debug)]
+pub enum Answer {
+    /// Rows.
+    Page(Page),
+    /// The keys of a walk, at most as many as were asked for.
+    Keys(Vec<Key>),
+    /// The read failed.
+    Failed(Error),
+}
+
+/// Something happened.
+#[derive(Debug)]
+pub enum Event {
+    /// Lanes were acquired.
+    Gained(Vec<HeldLane>),
+    /// Lanes were lost, or all trust in them is.
+    Lost(Vec<Lane>),
+    /// The leases are good until this moment of the local clock.
+    Trusted(Tick),
+    /// A read was answered.
+    Answered(Read, Answer),
+    /// A publish call ended: one result per message, in order.
+    Published(Flight, Vec<Published>),
+    /// A settle was answered.
+    Settled(Result<Settled, Error>),
+    /// A destination was looked at without a message.
+    Checked(DestinationIndex, Result<(), Error>),
+    /// Somebody says that there are new rows.
+    Hint,
+    /// Stop reading and publishing; finish what is in flight.
+    Stop,
+}
+
+/// Something is to be done; its end comes back as an [`Event`].
+#[derive(Debug)]
+pub enum Action {
+    /// Read; ends as [`Event::Answered`].
+    Read(Read),
+    /// Publish; ends as [`Event::Published`].
+    Publish(DestinationIndex, Flight, Vec<Outgoing>),
+    /// Settle under these leases; ends as [`Event::Settled`].
+    Settle(Vec<HeldLane>, Vec<Settlement>),
+    /// Look at a destination; ends as [`Event::Checked`].
+    Check(DestinationIndex),
+}
+
+/// Something that people want to know: for logs and metrics, never for decisions.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Note {
+    /// Rows came into the window.
+    Read(u64),
+    /// A destination accepted messages.
+    Accepted(DestinationName, u64),
+    /// Messages are delivered and settled.
+    Delivered(u64),
+    /// Messages were set aside behind their key's head.
+    SetAside(u64),
+    /// A publish failed.
+    Failed {
+        /// The message.
+        id: MessageId,
+        /// Its topic.
+        topic: Topic,
+        /// Where.
+        destination: DestinationName,
+        /// How.
+        kind: ErrorKind,
+        /// What was said.
+        text: String,
+    },
+    /// A message will be tried again.
+    Retry {
+        /// The message.
+        id: MessageId,
+        /// Charged attempts so far.
+        attempts: u32,
+        /// When.
+        after: Duration,
+    },
+    /// A message was given up.
+    Dead {
+        /// The message; none for a row whose id could not be read.
+        id: Option<MessageId>,
+        /// Its row.
+        row: RowId,
+        /// Why.
+        reason: DeadReason,
+        /// What was said last.
+        text: String,
+    },
+    /// A destination paused.
+    Paused(DestinationName, ErrorKind, String),
+    /// A destination goes on.
+    Resumed(DestinationName),
+    /// The store could not be read or written.
+    StoreAway(ErrorKind, String),
+    /// The store is back.
+    StoreBack,
+    /// A settle found that a lane belongs to another relay now.
+    Fenced(Lane),
+    /// The sweep found rows that everything else had missed.
+    SweepFound(u64),
+}

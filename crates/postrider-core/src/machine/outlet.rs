@@ -1,0 +1,201 @@
+//! One destination: its line, its flights, its pauses, and what it has shown so far.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use super::events::Flight;
+use crate::error::ErrorKind;
+use crate::judge::Evidence;
+use crate::message::Key;
+use crate::retry::{Jitter, RetryPolicy};
+use crate::row::RowId;
+use crate::tick::Tick;
+
+/// Distinct messages rejected in a row that make a destination pause.
+const REJECTED_IN_A_ROW: usize = 16;
+/// The most suspects remembered; one that is forgotten gets one more try that is not counted.
+const MAX_SUSPECTS: usize = 8_192;
+/// Failures on a shared connection after which a message is sent alone.
+const FAILURES_BEFORE_ALONE: u32 = 2;
+/// The first pause.
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+
+/// Something that may be sent next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Turn {
+    Key(Key),
+    Row(RowId),
+}
+
+/// Messages that were sent in one call.
+#[derive(Debug)]
+pub(super) struct Sent {
+    pub(super) rows: Vec<RowId>,
+    pub(super) moment: u64,
+    pub(super) probe: bool,
+    pub(super) alone: bool,
+}
+
+/// Why a destination pauses, and until when.
+#[derive(Debug, Clone)]
+pub(super) struct Pause {
+    pub(super) kind: ErrorKind,
+    pub(super) text: String,
+    pub(super) since: Tick,
+    pub(super) next_probe: Tick,
+    pub(super) rounds: u32,
+    pub(super) probing: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Suspect {
+    failures: u32,
+    moment: u64,
+}
+
+/// One destination.
+#[derive(Debug, Default)]
+pub(super) struct Outlet {
+    pub(super) line: VecDeque<Turn>,
+    /// Messages to be sent alone, between others.
+    pub(super) alone: VecDeque<RowId>,
+    /// Whether the next call is for one of these.
+    pub(super) alone_is_next: bool,
+    pub(super) flights: HashMap<Flight, Sent>,
+    pub(super) pause: Option<Pause>,
+    suspects: HashMap<RowId, Suspect>,
+    suspects_by_age: VecDeque<RowId>,
+    rejected: Vec<RowId>,
+    /// The moment at which the youngest accepted message was sent.
+    accepted_sent_at: u64,
+}
+
+impl Outlet {
+    /// The broker has a message that was sent at this moment.
+    pub(super) fn accepted(&mut self, row: RowId, sent_at: u64) {
+        self.accepted_sent_at = self.accepted_sent_at.max(sent_at);
+        self.rejected.clear();
+        if !self.suspects.is_empty() {
+            self.suspects.remove(&row);
+        }
+    }
+
+    /// A message failed: what is known of the destination, to judge it by. Remembers the failure.
+    pub(super) fn failed(&mut self, row: RowId, kind: ErrorKind, moment: u64) -> Evidence {
+        let previous = self.suspects.get(&row).copied();
+        self.suspect(row, previous, moment);
+        if kind == ErrorKind::Rejected {
+            if !self.rejected.contains(&row) {
+                self.rejected.push(row);
+            }
+            if self.rejected.len() > REJECTED_IN_A_ROW {
+                self.rejected.remove(0);
+            }
+            if self.rejected.len() == REJECTED_IN_A_ROW {
+                return Evidence::EverythingRejected;
+            }
+        }
+        if previous.is_some_and(|suspect| self.accepted_sent_at > suspect.moment) {
+            Evidence::OthersAccepted
+        } else {
+            Evidence::NothingAccepted
+        }
+    }
+
+    fn suspect(&mut self, row: RowId, previous: Option<Suspect>, moment: u64) {
+        let failures = previous.map_or(0, |suspect| suspect.failures).saturating_add(1);
+        self.suspects.insert(row, Suspect { failures, moment });
+        if previous.is_none() {
+            self.suspects_by_age.push_back(row);
+        }
+        while self.suspects_by_age.len() > MAX_SUSPECTS {
+            if let Some(oldest) = self.suspects_by_age.pop_front() {
+                self.suspects.remove(&oldest);
+            }
+        }
+    }
+
+    /// How often the message failed here since it was last accepted or forgotten.
+    pub(super) fn failures(&self, row: RowId) -> u32 {
+        self.suspects.get(&row).map_or(0, |suspect| suspect.failures)
+    }
+
+    /// Whether the message must travel alone.
+    pub(super) fn must_go_alone(&self, row: RowId) -> bool {
+        self.failures(row) >= FAILURES_BEFORE_ALONE
+    }
+
+    /// Nothing that was sent at this moment or later has been accepted.
+    pub(super) fn nothing_accepted_since(&self, moment: u64) -> bool {
+        self.accepted_sent_at < moment
+    }
+
+    pub(super) fn forget(&mut self, row: RowId) {
+        self.suspects.remove(&row);
+    }
+
+    /// Begins a pause, or prolongs it after a probe that failed. True when it has just begun.
+    pub(super) fn pause(
+        &mut self,
+        now: Tick,
+        kind: ErrorKind,
+        text: &str,
+        asked: Option<Duration>,
+        longest: Duration,
+        jitter: &mut Jitter,
+    ) -> bool {
+        let begins = self.pause.is_none();
+        let rounds = self.pause.as_ref().map_or(1, |pause| pause.rounds.saturating_add(1));
+        let since = self.pause.as_ref().map_or(now, |pause| pause.since);
+        let backoff = RetryPolicy { initial: FIRST_PAUSE, maximum: longest, ..RetryPolicy::default() };
+        let wait = asked.map_or_else(|| backoff.delay(rounds, jitter), |asked| asked.min(longest));
+        let text = text.to_owned();
+        self.pause = Some(Pause { kind, text, since, next_probe: now + wait, rounds, probing: false });
+        begins
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_first_failure_has_no_evidence_even_when_neighbours_were_accepted() {
+        let mut outlet = Outlet::default();
+        outlet.accepted(RowId(1), 5);
+        assert_eq!(outlet.failed(RowId(2), ErrorKind::Unknown, 6), Evidence::NothingAccepted);
+    }
+
+    #[test]
+    fn a_second_failure_counts_when_another_was_sent_and_accepted_after_the_first() {
+        let mut outlet = Outlet::default();
+        outlet.failed(RowId(2), ErrorKind::Unknown, 6);
+        outlet.accepted(RowId(1), 5);
+        assert_eq!(outlet.failed(RowId(2), ErrorKind::Unknown, 7), Evidence::NothingAccepted, "sent before");
+        outlet.accepted(RowId(1), 8);
+        assert_eq!(outlet.failed(RowId(2), ErrorKind::Unknown, 9), Evidence::OthersAccepted);
+    }
+
+    #[test]
+    fn sixteen_distinct_rejections_in_a_row_are_the_destinations_fault() {
+        let mut outlet = Outlet::default();
+        for n in 0..15 {
+            for _ in 0..2 {
+                assert_ne!(outlet.failed(RowId(n), ErrorKind::Rejected, 1), Evidence::EverythingRejected);
+            }
+        }
+        assert_eq!(outlet.failed(RowId(15), ErrorKind::Rejected, 1), Evidence::EverythingRejected);
+        assert_eq!(outlet.failed(RowId(16), ErrorKind::Rejected, 1), Evidence::EverythingRejected);
+        outlet.accepted(RowId(99), 2);
+        assert_ne!(outlet.failed(RowId(15), ErrorKind::Rejected, 3), Evidence::EverythingRejected);
+    }
+
+    #[test]
+    fn suspects_are_bounded() {
+        let mut outlet = Outlet::default();
+        for n in 0..20_000 {
+            outlet.failed(RowId(n), ErrorKind::Unavailable, 1);
+        }
+        assert!(outlet.suspects.len() <= MAX_SUSPECTS && outlet.suspects_by_age.len() <= MAX_SUSPECTS);
+    }
+}

@@ -1,0 +1,335 @@
+//! Rows go out: who is next at each destination.
+
+use std::sync::Arc;
+
+use super::Machine;
+use super::destinations::{DestinationIndex, Destinations};
+use super::events::{Action, Flight, Note};
+use super::keys::Queue;
+use super::outlet::{Sent, Turn};
+use crate::error::Error;
+use crate::message::Key;
+use crate::row::RowId;
+use crate::seams::{Attempt, BrokerProfile, Isolation, OrderInBatch, Outgoing};
+use crate::tick::Tick;
+
+/// The most messages of one key in one call, where the broker keeps the order of a batch.
+const KEY_SHARE: usize = 64;
+/// The most payload bytes of one call; a heavier message travels alone.
+const MAX_CALL_BYTES: usize = 4 << 20;
+
+/// The messages of one call while it is put together.
+struct Call {
+    rows: Vec<RowId>,
+    bytes: usize,
+    most: usize,
+    alone: bool,
+}
+
+impl Call {
+    fn takes(&self, weight: usize) -> bool {
+        self.rows.is_empty() || (self.rows.len() < self.most && self.bytes + weight <= MAX_CALL_BYTES)
+    }
+}
+
+impl Machine {
+    pub(super) fn publish_next(&mut self, now: Tick, actions: &mut Vec<Action>) {
+        if self.settling.store_is_away() {
+            return;
+        }
+        for place in 0..self.outlets.len() {
+            let destination = DestinationIndex::new(place);
+            if self.outlets[place].pause.is_some() {
+                self.probe(now, destination, actions);
+            } else {
+                while self.publish_one(destination, actions) {}
+            }
+        }
+        self.shed();
+    }
+
+    /// Starts one more call, if there is something to send and a free place for it.
+    fn publish_one(&mut self, destination: DestinationIndex, actions: &mut Vec<Action>) -> bool {
+        let profile = self.profile(destination);
+        let Some(outlet) = self.outlets.get_mut(destination.get()) else { return false };
+        if outlet.flights.len() >= profile.max_concurrent.max(1) || outlet.flights.values().any(|sent| sent.alone) {
+            return false;
+        }
+        if outlet.alone_is_next && !outlet.alone.is_empty() {
+            if !outlet.flights.is_empty() {
+                return false;
+            }
+            return self.send_alone(destination, actions);
+        }
+        let call = self.collect(destination, &profile);
+        if call.rows.is_empty() {
+            let outlet = &mut self.outlets[destination.get()];
+            outlet.alone_is_next = !outlet.alone.is_empty();
+            return outlet.alone_is_next;
+        }
+        let outlet = &mut self.outlets[destination.get()];
+        outlet.alone_is_next = !outlet.alone.is_empty();
+        self.send(destination, call, false, actions);
+        true
+    }
+
+    fn send_alone(&mut self, destination: DestinationIndex, actions: &mut Vec<Action>) -> bool {
+        let outlet = &mut self.outlets[destination.get()];
+        outlet.alone_is_next = false;
+        let Some(row) = outlet.alone.pop_front() else { return true };
+        if self.is_waiting(row, destination) {
+            self.mark_flying(row, destination);
+            self.send(destination, Call { rows: vec![row], bytes: 0, most: 1, alone: true }, false, actions);
+        }
+        true
+    }
+
+    /// Takes what may go from the head of the line, in order, as much as one call carries.
+    fn collect(&mut self, destination: DestinationIndex, profile: &BrokerProfile) -> Call {
+        let most = match profile.isolation {
+            Isolation::SharedConnection => profile.max_batch.max(1),
+            Isolation::PerMessage => 1,
+        };
+        let mut call = Call { rows: Vec::new(), bytes: 0, most, alone: false };
+        while call.rows.len() < most {
+            let Some(turn) = self.outlets[destination.get()].line.pop_front() else { break };
+            let taken = match &turn {
+                Turn::Row(row) => self.take_row(*row, destination, profile, &mut call),
+                Turn::Key(key) => self.take_key(key, destination, profile, &mut call),
+            };
+            if !taken {
+                self.outlets[destination.get()].line.push_front(turn);
+                break;
+            }
+        }
+        call
+    }
+
+    /// Whether the turn is used up: false puts it back at the head of the line.
+    fn take_row(
+        &mut self,
+        row: RowId,
+        destination: DestinationIndex,
+        profile: &BrokerProfile,
+        call: &mut Call,
+    ) -> bool {
+        if !self.is_waiting(row, destination) {
+            return true;
+        }
+        if self.must_go_alone(row, destination, profile) {
+            self.outlets[destination.get()].alone.push_back(row);
+            return true;
+        }
+        let weight = self.window.get(row).map_or(0, |entry| entry.weight);
+        if !call.takes(weight) {
+            return false;
+        }
+        call.bytes += weight;
+        call.rows.push(row);
+        self.mark_flying(row, destination);
+        true
+    }
+
+    fn take_key(&mut self, key: &Key, destination: DestinationIndex, profile: &BrokerProfile, call: &mut Call) -> bool {
+        if self.keys.get(key).is_some_and(|record| record.burying > 0) {
+            queue_leaves_line(self.keys.queue(key, destination));
+            return true;
+        }
+        let share = match profile.order {
+            OrderInBatch::Kept => KEY_SHARE.min(call.most - call.rows.len()),
+            OrderInBatch::NotKept => 1,
+        };
+        let mut taken = 0;
+        while taken < share {
+            let Some(queue) = self.keys.queue(key, destination) else { return true };
+            let Some(row) = queue.waiting.front().copied() else { break };
+            if self.must_go_alone(row, destination, profile) {
+                if taken == 0 {
+                    queue_leaves_line(self.keys.queue(key, destination));
+                    self.outlets[destination.get()].alone.push_back(row);
+                    return true;
+                }
+                break;
+            }
+            let weight = self.window.get(row).map_or(0, |entry| entry.weight);
+            if !call.takes(weight) {
+                if taken == 0 {
+                    return false;
+                }
+                break;
+            }
+            call.bytes += weight;
+            call.rows.push(row);
+            self.mark_flying(row, destination);
+            taken += 1;
+        }
+        queue_leaves_line(self.keys.queue(key, destination));
+        true
+    }
+
+    fn must_go_alone(&self, row: RowId, destination: DestinationIndex, profile: &BrokerProfile) -> bool {
+        profile.isolation == Isolation::SharedConnection
+            && self.outlets.get(destination.get()).is_some_and(|outlet| outlet.must_go_alone(row))
+    }
+
+    fn is_waiting(&self, row: RowId, destination: DestinationIndex) -> bool {
+        self.window.get(row).is_some_and(|entry| entry.waiting.contains(destination))
+    }
+
+    fn mark_flying(&mut self, row: RowId, destination: DestinationIndex) {
+        let Some(entry) = self.window.get_mut(row) else { return };
+        let one = Destinations::one(destination);
+        entry.waiting = entry.waiting.without(one);
+        entry.flying = entry.flying.with(one);
+        entry.sent += 1;
+        if let Some(queue) = entry
+            .key
+            .clone()
+            .and_then(|key| self.keys.get_mut(&key).and_then(|record| record.queues.get_mut(destination.get())))
+        {
+            if queue.waiting.front() == Some(&row) {
+                queue.waiting.pop_front();
+            } else {
+                queue.waiting.retain(|waiting| *waiting != row);
+            }
+            queue.flying += 1;
+        }
+    }
+
+    fn send(&mut self, destination: DestinationIndex, call: Call, probe: bool, actions: &mut Vec<Action>) {
+        let moment = self.next_moment();
+        self.next_flight += 1;
+        let flight = Flight(self.next_flight);
+        let batch: Vec<_> = call.rows.iter().filter_map(|row| self.outgoing(*row, destination)).collect();
+        let sent = Sent { rows: call.rows, moment, probe, alone: call.alone };
+        self.outlets[destination.get()].flights.insert(flight, sent);
+        actions.push(Action::Publish(destination, flight, batch));
+    }
+
+    fn outgoing(&self, row: RowId, destination: DestinationIndex) -> Option<Outgoing> {
+        let entry = self.window.get(row)?;
+        let message = entry.message.as_ref()?;
+        let settings = self.settings.destinations.get(destination.get())?;
+        let failures = self.outlets.get(destination.get()).map_or(0, |outlet| outlet.failures(row));
+        Some(Outgoing {
+            message: Arc::clone(message),
+            destination: settings.template.render(message),
+            attempt: Attempt(entry.attempts.saturating_add(failures).saturating_add(1).max(entry.sent)),
+            lane: entry.lane,
+            term: entry.term,
+        })
+    }
+
+    /// One message at a time tries a paused destination, a different key each time; with none, a mere look does.
+    fn probe(&mut self, now: Tick, destination: DestinationIndex, actions: &mut Vec<Action>) {
+        let outlet = &mut self.outlets[destination.get()];
+        let Some(pause) = &mut outlet.pause else { return };
+        if pause.probing || now < pause.next_probe || !outlet.flights.is_empty() {
+            return;
+        }
+        pause.probing = true;
+        let alone: Vec<_> = outlet.alone.drain(..).map(Turn::Row).collect();
+        outlet.line.extend(alone);
+        let row = loop {
+            let Some(turn) = self.outlets[destination.get()].line.pop_front() else { break None };
+            let head = match &turn {
+                Turn::Row(row) => Some(*row),
+                Turn::Key(key) => {
+                    queue_leaves_line(self.keys.queue(key, destination));
+                    if self.keys.get(key).is_some_and(|record| record.burying > 0) {
+                        continue;
+                    }
+                    self.keys.queue(key, destination).and_then(|queue| queue.waiting.front().copied())
+                }
+            };
+            if let Some(row) = head.filter(|row| self.is_waiting(*row, destination)) {
+                break Some(row);
+            }
+        };
+        match row {
+            Some(row) => {
+                self.mark_flying(row, destination);
+                self.send(destination, Call { rows: vec![row], bytes: 0, most: 1, alone: true }, true, actions);
+            }
+            None => actions.push(Action::Check(destination)),
+        }
+    }
+
+    pub(super) fn checked(&mut self, now: Tick, destination: DestinationIndex, answer: Result<(), Error>) {
+        match answer {
+            Ok(()) => self.resume(destination),
+            Err(error) => self.pause(now, destination, &error),
+        }
+    }
+
+    pub(super) fn resume(&mut self, destination: DestinationIndex) {
+        let Some(outlet) = self.outlets.get_mut(destination.get()) else { return };
+        if outlet.pause.take().is_some() {
+            let name = self.settings.destinations[destination.get()].name.clone();
+            self.notes.push(Note::Resumed(name));
+            if self.outlets.len() > 1 {
+                let lanes: Vec<_> = self.held.keys().copied().collect();
+                lanes.into_iter().for_each(|lane| self.schedule.walk(lane));
+            }
+        }
+    }
+
+    pub(super) fn pause(&mut self, now: Tick, destination: DestinationIndex, error: &Error) {
+        let longest = self.settings.max_pause;
+        let Some(outlet) = self.outlets.get_mut(destination.get()) else { return };
+        let text = error.story();
+        if outlet.pause(now, error.kind(), &text, error.delay(), longest, &mut self.jitter) {
+            let name = self.settings.destinations[destination.get()].name.clone();
+            self.notes.push(Note::Paused(name, error.kind(), text));
+        }
+    }
+
+    /// When the window is full of rows that wait for a paused destination while another one goes on, these leave
+    /// memory, so that the other one gets rows to send.
+    fn shed(&mut self) {
+        let paused: Destinations = self.paused();
+        let all_paused = (0..self.outlets.len()).all(|place| self.outlets[place].pause.is_some());
+        if paused.is_empty() || all_paused || self.window.room(self.settings.page_rows).is_some() {
+            return;
+        }
+        for row in self.window.ids() {
+            for destination in paused.iter() {
+                self.park(row, destination);
+            }
+            self.resolve(row);
+        }
+    }
+
+    pub(super) fn paused(&self) -> Destinations {
+        let places = self.outlets.iter().enumerate().filter(|(_, outlet)| outlet.pause.is_some());
+        places.map(|(place, _)| DestinationIndex::new(place)).collect()
+    }
+
+    /// A row stops waiting for a destination in memory; it will wait in the table.
+    pub(super) fn park(&mut self, row: RowId, destination: DestinationIndex) {
+        let Some(entry) = self.window.get_mut(row) else { return };
+        let one = Destinations::one(destination);
+        if !entry.waiting.contains(destination) {
+            return;
+        }
+        entry.waiting = entry.waiting.without(one);
+        entry.parked = entry.parked.with(one);
+        let Some(key) = entry.key.clone() else { return };
+        if let Some(record) = self.keys.get_mut(&key) {
+            record.aside = record.aside.with(one);
+            if let Some(queue) = record.queues.get_mut(destination.get()) {
+                queue.waiting.retain(|waiting| *waiting != row);
+            }
+        }
+    }
+
+    fn profile(&self, destination: DestinationIndex) -> BrokerProfile {
+        self.settings.destinations[destination.get()].profile.clone()
+    }
+}
+
+fn queue_leaves_line(queue: Option<&mut Queue>) {
+    if let Some(queue) = queue {
+        queue.in_line = false;
+    }
+}

@@ -1,0 +1,109 @@
+//! What the relay was told: destinations, routes, retry policies, bounds.
+
+use std::time::Duration;
+
+use crate::address::{DestinationName, DestinationTemplate};
+use crate::machine::destinations::{DestinationIndex, Destinations};
+use crate::message::Message;
+use crate::retry::{RetryPolicy, TopicPattern};
+use crate::seams::BrokerProfile;
+
+/// The most destinations of one relay.
+pub const MAX_DESTINATIONS: usize = 64;
+
+/// One broker and a place in it.
+#[derive(Debug, Clone)]
+pub struct DestinationSettings {
+    /// Its name.
+    pub name: DestinationName,
+    /// What its broker can do.
+    pub profile: BrokerProfile,
+    /// How the place is made from a message.
+    pub template: DestinationTemplate,
+}
+
+/// A rule that maps topics to a destination.
+#[derive(Debug, Clone)]
+pub struct Route {
+    /// Which topics.
+    pub topics: TopicPattern,
+    /// Which destination, by its place in [`Settings::destinations`].
+    pub destination: DestinationIndex,
+}
+
+/// Everything the machine needs to know.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The destinations, at most [`MAX_DESTINATIONS`].
+    pub destinations: Vec<DestinationSettings>,
+    /// The routes; all that match apply.
+    pub routes: Vec<Route>,
+    /// The retry policies; the first whose pattern matches the topic applies, the default one otherwise.
+    pub retry: Vec<(TopicPattern, RetryPolicy)>,
+    /// The most messages in the window; default 8,192.
+    pub window_rows: usize,
+    /// The most payload bytes in the window; default 32 MiB. A heavier row travels alone.
+    pub window_bytes: usize,
+    /// The most rows of one read; default 2,048.
+    pub page_rows: usize,
+    /// The longest pause between two reads of new rows; default 100 ms.
+    pub max_poll_interval: Duration,
+    /// The pause between two looks for due rows, which is the precision of delays; default 250 ms.
+    pub due_interval: Duration,
+    /// Within this time every lane is swept once; default 10 min.
+    pub sweep_round: Duration,
+    /// The longest pause between two probes of a paused destination; default 30 s.
+    pub max_pause: Duration,
+    /// The seed of the jitter.
+    pub seed: u64,
+}
+
+impl Settings {
+    /// The defaults, for some destinations and routes.
+    pub fn new(destinations: Vec<DestinationSettings>, routes: Vec<Route>) -> Self {
+        Self {
+            destinations,
+            routes,
+            retry: Vec::new(),
+            window_rows: 8_192,
+            window_bytes: 32 << 20,
+            page_rows: 2_048,
+            max_poll_interval: Duration::from_millis(100),
+            due_interval: Duration::from_millis(250),
+            sweep_round: Duration::from_secs(600),
+            max_pause: Duration::from_secs(30),
+            seed: 0,
+        }
+    }
+
+    /// Every destination that a message goes to.
+    pub(super) fn routed(&self, message: &Message) -> Destinations {
+        let topic = message.topic.as_str();
+        self.routes.iter().filter(|route| route.topics.matches(topic)).map(|route| route.destination).collect()
+    }
+
+    /// The destinations of these names; names that are not configured are left out.
+    pub(super) fn named(&self, names: &[DestinationName]) -> Destinations {
+        self.indexed().filter(|(_, settings)| names.contains(&settings.name)).map(|(index, _)| index).collect()
+    }
+
+    /// The names of these destinations.
+    pub(super) fn names(&self, destinations: Destinations) -> Vec<DestinationName> {
+        self.indexed()
+            .filter(|(index, _)| destinations.contains(*index))
+            .map(|(_, settings)| settings.name.clone())
+            .collect()
+    }
+
+    /// The retry policy of a message.
+    pub(super) fn policy(&self, message: &Message) -> RetryPolicy {
+        let topic = message.topic.as_str();
+        let policy = self.retry.iter().find(|(pattern, _)| pattern.matches(topic)).map(|(_, policy)| *policy);
+        let policy = policy.unwrap_or_default();
+        message.retry.map_or(policy, |change| policy.with(&change))
+    }
+
+    fn indexed(&self) -> impl Iterator<Item = (DestinationIndex, &DestinationSettings)> {
+        self.destinations.iter().enumerate().map(|(index, settings)| (DestinationIndex::new(index), settings))
+    }
+}

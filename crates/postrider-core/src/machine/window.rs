@@ -1,0 +1,120 @@
+//! The rows in memory: bounded by number and by bytes.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::destinations::Destinations;
+use crate::address::DestinationName;
+use crate::lane::{Lane, Term};
+use crate::message::{Key, Message};
+use crate::row::RowId;
+use crate::seams::{FailedAttempt, Room};
+
+/// One row from being read to having its settle answered.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) lane: Lane,
+    pub(super) term: Term,
+    pub(super) message: Option<Arc<Message>>,
+    pub(super) key: Option<Key>,
+    pub(super) weight: usize,
+    /// Whether `waiting_for` in the table is null.
+    pub(super) owes_every_route: bool,
+    /// Of `waiting_for`, what no configured destination is called.
+    pub(super) unknown: Vec<DestinationName>,
+    /// Whether the due query could bring it again.
+    pub(super) scheduled: bool,
+    pub(super) attempts: u32,
+    pub(super) progress: BTreeMap<DestinationName, u32>,
+    /// How often it was sent in this stay.
+    pub(super) sent: u32,
+    /// Queued.
+    pub(super) waiting: Destinations,
+    /// Sent, not answered.
+    pub(super) flying: Destinations,
+    pub(super) accepted: Destinations,
+    /// Must wait for the key's head there: to be set aside.
+    pub(super) parked: Destinations,
+    /// To be tried again later there.
+    pub(super) failed: Destinations,
+    /// Of the failed, those whose attempts are used up.
+    pub(super) exhausted: Destinations,
+    pub(super) failures: Vec<FailedAttempt>,
+    pub(super) retry_after: Duration,
+    pub(super) settling: bool,
+}
+
+/// The rows in memory.
+#[derive(Debug)]
+pub(super) struct Window {
+    rows: HashMap<RowId, Entry>,
+    bytes: usize,
+    max_rows: usize,
+    max_bytes: usize,
+}
+
+impl Window {
+    pub(super) fn new(max_rows: usize, max_bytes: usize) -> Self {
+        Self { rows: HashMap::new(), bytes: 0, max_rows, max_bytes }
+    }
+
+    pub(super) fn contains(&self, row: RowId) -> bool {
+        self.rows.contains_key(&row)
+    }
+
+    pub(super) fn get_mut(&mut self, row: RowId) -> Option<&mut Entry> {
+        self.rows.get_mut(&row)
+    }
+
+    pub(super) fn get(&self, row: RowId) -> Option<&Entry> {
+        self.rows.get(&row)
+    }
+
+    pub(super) fn insert(&mut self, row: RowId, entry: Entry) {
+        self.bytes += entry.weight;
+        self.rows.insert(row, entry);
+    }
+
+    pub(super) fn remove(&mut self, row: RowId) -> Option<Entry> {
+        let entry = self.rows.remove(&row)?;
+        self.bytes -= entry.weight;
+        Some(entry)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    pub(super) fn ids(&self) -> Vec<RowId> {
+        self.rows.keys().copied().collect()
+    }
+
+    /// The rows that the due query could bring again.
+    pub(super) fn scheduled(&self) -> Vec<RowId> {
+        self.rows.iter().filter(|(_, entry)| entry.scheduled).map(|(row, _)| *row).collect()
+    }
+
+    pub(super) fn of_lane(&self, lane: Lane) -> Vec<RowId> {
+        self.rows.iter().filter(|(_, entry)| entry.lane == lane).map(|(row, _)| *row).collect()
+    }
+
+    /// What is free for one more read of at most `page` rows; none when a read would not pay.
+    ///
+    /// An eighth of the window must be free, so that a slow destination does not turn every answer into a read. A row
+    /// heavier than the whole window comes when the window is empty.
+    pub(super) fn room(&self, page: usize) -> Option<Room> {
+        let rows = self.max_rows.saturating_sub(self.rows.len()).min(page);
+        let bytes = self.max_bytes.saturating_sub(self.bytes);
+        let pays = self.rows.is_empty() || (rows >= page.min(self.max_rows / 8).max(1) && bytes >= self.max_bytes / 8);
+        (pays && rows > 0).then_some(Room { rows, bytes })
+    }
+}
