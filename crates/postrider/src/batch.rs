@@ -9,8 +9,10 @@ use crate::error::EnqueueError;
 /// Only this crate can make one, which is what seals [`Enqueue`](crate::Enqueue).
 #[derive(Debug)]
 pub struct Batch<R> {
-    pub(crate) messages: Vec<Message>,
-    pub(crate) ids: R,
+    /// What to write, in this order.
+    pub messages: Vec<Message>,
+    /// The answer when it is written.
+    pub ids: R,
 }
 
 impl Batch<MessageId> {

@@ -31,9 +31,10 @@ pub enum EnqueueError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{found:?} cannot be a {what}: expected a lower-case letter or '_', followed by lower-case letters, digits or \
-     '_', at most 40 bytes"
+     '_', at most {longest}"
 )]
 pub struct NameError {
     pub(crate) what: &'static str,
+    pub(crate) longest: usize,
     pub(crate) found: String,
 }

@@ -1,26 +1,28 @@
 //! Writing messages inside the caller's transaction.
 
-use postrider_core::{Message, MessageId};
+use postrider_core::{LaneCount, Message, MessageId};
 
 use crate::batch::Batch;
 use crate::enqueue::Enqueue;
 use crate::error::NameError;
+use crate::migrate::MigrateTarget;
 
 /// Which outbox an application writes to: the names of its tables, and nothing else.
 ///
 /// It holds no connection and opens none: messages go through the transaction that the caller hands in, so that they
 /// are committed, or rolled back, together with the caller's own data. Cheap to clone; make one at start.
 ///
-/// The defaults are the schema that the connection's search path finds (PostgreSQL) and the table prefix `postrider_`.
+/// The defaults are the schema `public` (PostgreSQL) and the table prefix `postrider_`, as in the relay's configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outbox {
-    schema: Option<String>,
-    prefix: String,
+    pub(crate) schema: String,
+    pub(crate) prefix: String,
+    pub(crate) lanes: Option<LaneCount>,
 }
 
 impl Default for Outbox {
     fn default() -> Self {
-        Self { schema: None, prefix: "postrider_".to_owned() }
+        Self { schema: "public".to_owned(), prefix: "postrider_".to_owned(), lanes: None }
     }
 }
 
@@ -33,21 +35,28 @@ impl Outbox {
     /// The same outbox in a PostgreSQL schema; SQLite has no schemas and ignores it.
     ///
     /// # Errors
-    /// When the name is not a lower-case letter or `_`, followed by lower-case letters, digits or `_`; at most 40
-    /// bytes.
+    /// When the name is not a lower-case letter or `_`, followed by lower-case letters, digits or `_`; at most 63.
     pub fn schema(mut self, schema: &str) -> Result<Self, NameError> {
-        self.schema = Some(identifier("schema", schema)?);
+        self.schema = identifier("schema", schema, 63)?;
         Ok(self)
     }
 
     /// The same outbox with another prefix of its tables, such as `billing_` for `billing_outbox`.
     ///
     /// # Errors
-    /// When the prefix is not a lower-case letter or `_`, followed by lower-case letters, digits or `_`; at most 40
-    /// bytes.
+    /// When the prefix is not a lower-case letter or `_`, followed by lower-case letters, digits or `_`; at most 30.
     pub fn prefix(mut self, prefix: &str) -> Result<Self, NameError> {
-        self.prefix = identifier("prefix", prefix)?;
+        self.prefix = identifier("prefix", prefix, 30)?;
         Ok(self)
+    }
+
+    /// The same outbox with a number of lanes for [`migrate`](Self::migrate) to create it with.
+    ///
+    /// 64 on PostgreSQL and 8 on SQLite unless it is set; fixed once the tables are there. One lane is global order.
+    #[must_use]
+    pub fn lanes(mut self, lanes: LaneCount) -> Self {
+        self.lanes = Some(lanes);
+        self
     }
 
     /// Writes one message inside `tx` and answers its [`MessageId`].
@@ -86,13 +95,23 @@ impl Outbox {
         tx.write(self, Batch::many(messages))
     }
 
+    /// Creates the tables, or brings older ones to this library's version; harmless when nothing is to do.
+    ///
+    /// Runs the same SQL as `postrider migrate`. Several starters at once are safe. With an asynchronous driver the
+    /// answer is a future, with rusqlite it is the result.
+    ///
+    /// # Errors
+    /// `Config` when the tables are newer than this library, have another number of lanes than was asked for, or the
+    /// role may not create them; `Throttled` when the application held a table, or the write lock of SQLite, for too
+    /// long: then nothing was changed, and it can be run again; `Unavailable` when the connection failed.
+    pub fn migrate<T: MigrateTarget>(&self, target: T) -> T::Answer {
+        target.migrate(self)
+    }
+
     /// The quoted name of the outbox table in PostgreSQL.
     #[cfg(any(feature = "sqlx-postgres", feature = "tokio-postgres"))]
     pub(crate) fn postgres_table(&self) -> String {
-        match &self.schema {
-            Some(schema) => format!("\"{schema}\".\"{}outbox\"", self.prefix),
-            None => format!("\"{}outbox\"", self.prefix),
-        }
+        format!("\"{}\".\"{}outbox\"", self.schema, self.prefix)
     }
 
     /// The quoted name of the outbox table in SQLite.
@@ -102,13 +121,13 @@ impl Outbox {
     }
 }
 
-fn identifier(what: &'static str, name: &str) -> Result<String, NameError> {
+fn identifier(what: &'static str, name: &str, longest: usize) -> Result<String, NameError> {
     let first = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
     let rest = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-    if first && rest && name.len() <= 40 {
+    if first && rest && name.len() <= longest {
         Ok(name.to_owned())
     } else {
-        Err(NameError { what, found: name.chars().take(60).collect() })
+        Err(NameError { what, longest, found: name.chars().take(60).collect() })
     }
 }
 
@@ -118,7 +137,7 @@ mod tests {
 
     #[test]
     fn names_that_could_break_out_of_their_quotes_are_refused() {
-        for bad in ["", "1a", "A", "a b", "a\"", "a.b", "a;", "ä", &"a".repeat(41)] {
+        for bad in ["", "1a", "A", "a b", "a\"", "a.b", "a;", "ä", &"a".repeat(64)] {
             assert!(Outbox::new().schema(bad).is_err(), "{bad:?}");
             assert!(Outbox::new().prefix(bad).is_err(), "{bad:?}");
         }

@@ -1,3 +1,4 @@
 //! SQLite.
 
 pub mod enqueue;
+pub mod upgrade;

@@ -1,9 +1,11 @@
 //! One adapter per driver: the same statement for every driver of a database.
 
-#[cfg(any(feature = "sqlx-postgres", feature = "sqlx-sqlite", feature = "tokio-postgres", feature = "rusqlite"))]
-mod refusal;
+#[cfg(any(feature = "sqlx-postgres", feature = "tokio-postgres"))]
+mod postgres;
 #[cfg(feature = "rusqlite")]
 mod rusqlite;
+#[cfg(any(feature = "sqlx-sqlite", feature = "rusqlite"))]
+mod sqlite;
 #[cfg(feature = "sqlx-postgres")]
 mod sqlx_postgres;
 #[cfg(feature = "sqlx-sqlite")]

@@ -1,13 +1,15 @@
 //! rusqlite, synchronous.
 
-use postrider_core::Message;
+use postrider_core::{Error, ErrorKind, Message};
 use postrider_stores::sqlite::enqueue::{Fields, ROWS_PER_STATEMENT, enqueue};
-use rusqlite::{Connection, Savepoint, Statement, Transaction};
+use postrider_stores::sqlite::upgrade;
+use rusqlite::{Connection, Savepoint, Statement, Transaction, TransactionBehavior};
 
-use super::refusal;
+use super::sqlite;
 use crate::batch::Batch;
 use crate::enqueue::Enqueue;
 use crate::error::EnqueueError;
+use crate::migrate::MigrateTarget;
 use crate::outbox::Outbox;
 
 macro_rules! enqueue_in {
@@ -85,7 +87,7 @@ fn bind(insert: &mut Statement<'_>, messages: &[Message]) -> rusqlite::Result<()
     Ok(())
 }
 
-fn refused(table: &str, error: rusqlite::Error) -> postrider_core::Error {
+fn refused(table: &str, error: rusqlite::Error) -> Error {
     let (code, message) = match &error {
         rusqlite::Error::SqliteFailure(failure, message) => {
             (Some(failure.extended_code), message.clone().unwrap_or_default())
@@ -93,5 +95,37 @@ fn refused(table: &str, error: rusqlite::Error) -> postrider_core::Error {
         rusqlite::Error::SqlInputError { error, msg, .. } => (Some(error.extended_code), msg.clone()),
         _ => (None, String::new()),
     };
-    refusal::sqlite(table, code, &message).because(error)
+    sqlite::refused(table, code, &message).because(error)
+}
+
+impl MigrateTarget for &Connection {
+    type Answer = Result<(), Error>;
+
+    fn migrate(self, outbox: &Outbox) -> Self::Answer {
+        if !self.is_autocommit() {
+            let text = "migrating the outbox inside a transaction: commit it first, a migration has one of its own";
+            return Err(Error::new(ErrorKind::Config, text));
+        }
+        let named = |statement| upgrade::named(statement, &outbox.prefix);
+        self.query_row(upgrade::WAL, (), |_| Ok(())).map_err(not_migrated)?;
+        let tx = Transaction::new_unchecked(self, TransactionBehavior::Immediate).map_err(not_migrated)?;
+        tx.execute_batch(&named(upgrade::META)).map_err(not_migrated)?;
+        let facts = tx.query_row(&named(upgrade::FACTS), (), |row| Ok((row.get(0)?, row.get(1)?)));
+        let (version, lanes) = facts.map_err(not_migrated)?;
+        let script = upgrade::script(&outbox.prefix, version, lanes, outbox.lanes)?;
+        tx.execute_batch(&script).map_err(not_migrated)?;
+        tx.commit().map_err(not_migrated)
+    }
+}
+
+impl MigrateTarget for &mut Connection {
+    type Answer = Result<(), Error>;
+
+    fn migrate(self, outbox: &Outbox) -> Self::Answer {
+        <&Connection as MigrateTarget>::migrate(self, outbox)
+    }
+}
+
+fn not_migrated(error: rusqlite::Error) -> Error {
+    sqlite::not_migrated(error.sqlite_error().map(|failure| failure.extended_code)).because(error)
 }

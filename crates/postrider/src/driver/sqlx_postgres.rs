@@ -1,12 +1,16 @@
 //! sqlx with PostgreSQL.
 
-use postrider_stores::postgres::enqueue::{Columns, ENQUEUE};
-use sqlx::{AssertSqlSafe, Postgres, Transaction};
+use std::borrow::Cow;
 
-use super::{Answering, refusal};
+use postrider_core::Error;
+use postrider_stores::postgres::enqueue::{Columns, ENQUEUE};
+use sqlx::{AssertSqlSafe, PgConnection, PgPool, Postgres, Transaction};
+
+use super::{Answering, postgres};
 use crate::batch::Batch;
 use crate::enqueue::Enqueue;
 use crate::error::EnqueueError;
+use crate::migrate::MigrateTarget;
 use crate::outbox::Outbox;
 
 impl<'t> Enqueue for &'t mut Transaction<'_, Postgres> {
@@ -33,11 +37,52 @@ impl<'t> Enqueue for &'t mut Transaction<'_, Postgres> {
                 .bind(&columns.retries)
                 .execute(&mut **self)
                 .await
-                .map_err(|error| {
-                    let code = error.as_database_error().and_then(|error| error.code());
-                    refusal::postgres(&table, code.as_deref()).because(error)
-                })?;
+                .map_err(|error| postgres::refused(&table, code(&error).as_deref()).because(error))?;
             Ok(ids)
         })
     }
+}
+
+impl<'t> MigrateTarget for &'t PgPool {
+    type Answer = Answering<'t, (), Error>;
+
+    fn migrate(self, outbox: &Outbox) -> Self::Answer {
+        let outbox = outbox.clone();
+        Box::pin(async move {
+            let mut connection = self.acquire().await.map_err(not_migrated)?;
+            run(&mut connection, &outbox).await
+        })
+    }
+}
+
+impl<'t> MigrateTarget for &'t mut PgConnection {
+    type Answer = Answering<'t, (), Error>;
+
+    fn migrate(self, outbox: &Outbox) -> Self::Answer {
+        let outbox = outbox.clone();
+        Box::pin(async move { run(self, &outbox).await })
+    }
+}
+
+async fn run(connection: &mut PgConnection, outbox: &Outbox) -> Result<(), Error> {
+    let lanes = sqlx::query_scalar(AssertSqlSafe(postgres::lanes_statement(outbox)));
+    let found = match lanes.persistent(false).fetch_optional(&mut *connection).await {
+        Err(error) if code(&error).as_deref() == Some("42P01") => None,
+        answer => answer.map_err(not_migrated)?,
+    };
+    let ran = sqlx::raw_sql(AssertSqlSafe(postgres::script(outbox, found)?)).execute(&mut *connection).await;
+    if let Err(error) = ran {
+        // The script's own transaction is still open on this connection, which goes back to the application.
+        sqlx::raw_sql("rollback").execute(connection).await.map_err(not_migrated)?;
+        return Err(not_migrated(error));
+    }
+    Ok(())
+}
+
+fn not_migrated(error: sqlx::Error) -> Error {
+    postgres::not_migrated(code(&error).as_deref()).because(error)
+}
+
+fn code(error: &sqlx::Error) -> Option<Cow<'_, str>> {
+    error.as_database_error().and_then(|error| error.code())
 }

@@ -1,12 +1,15 @@
 //! sqlx with SQLite.
 
+use postrider_core::Error;
 use postrider_stores::sqlite::enqueue::{Fields, ROWS_PER_STATEMENT, enqueue};
-use sqlx::{AssertSqlSafe, Sqlite, Transaction};
+use postrider_stores::sqlite::upgrade;
+use sqlx::{AssertSqlSafe, Connection as _, Sqlite, SqliteConnection, SqlitePool, Transaction};
 
-use super::{Answering, refusal};
+use super::{Answering, sqlite};
 use crate::batch::Batch;
 use crate::enqueue::Enqueue;
 use crate::error::EnqueueError;
+use crate::migrate::MigrateTarget;
 use crate::outbox::Outbox;
 
 impl<'t> Enqueue for &'t mut Transaction<'_, Sqlite> {
@@ -39,9 +42,47 @@ impl<'t> Enqueue for &'t mut Transaction<'_, Sqlite> {
     }
 }
 
-fn refused(table: &str, error: sqlx::Error) -> postrider_core::Error {
+fn refused(table: &str, error: sqlx::Error) -> Error {
     let told = error.as_database_error();
     let code = told.and_then(|told| told.code()?.parse().ok());
     let message = told.map(|told| told.message().to_owned()).unwrap_or_default();
-    refusal::sqlite(table, code, &message).because(error)
+    sqlite::refused(table, code, &message).because(error)
+}
+
+impl<'t> MigrateTarget for &'t SqlitePool {
+    type Answer = Answering<'t, (), Error>;
+
+    fn migrate(self, outbox: &Outbox) -> Self::Answer {
+        let outbox = outbox.clone();
+        Box::pin(async move {
+            let mut connection = self.acquire().await.map_err(not_migrated)?;
+            run(&mut connection, &outbox).await
+        })
+    }
+}
+
+impl<'t> MigrateTarget for &'t mut SqliteConnection {
+    type Answer = Answering<'t, (), Error>;
+
+    fn migrate(self, outbox: &Outbox) -> Self::Answer {
+        let outbox = outbox.clone();
+        Box::pin(async move { run(self, &outbox).await })
+    }
+}
+
+async fn run(connection: &mut SqliteConnection, outbox: &Outbox) -> Result<(), Error> {
+    let named = |statement| AssertSqlSafe(upgrade::named(statement, &outbox.prefix));
+    sqlx::raw_sql(upgrade::WAL).execute(&mut *connection).await.map_err(not_migrated)?;
+    let mut tx = connection.begin_with("begin immediate").await.map_err(not_migrated)?;
+    sqlx::raw_sql(named(upgrade::META)).execute(&mut *tx).await.map_err(not_migrated)?;
+    let facts = sqlx::query_as(named(upgrade::FACTS)).persistent(false).fetch_one(&mut *tx);
+    let (version, lanes) = facts.await.map_err(not_migrated)?;
+    let script = upgrade::script(&outbox.prefix, version, lanes, outbox.lanes)?;
+    sqlx::raw_sql(AssertSqlSafe(script)).execute(&mut *tx).await.map_err(not_migrated)?;
+    tx.commit().await.map_err(not_migrated)
+}
+
+fn not_migrated(error: sqlx::Error) -> Error {
+    let code = error.as_database_error().and_then(|told| told.code()?.parse().ok());
+    sqlite::not_migrated(code).because(error)
 }

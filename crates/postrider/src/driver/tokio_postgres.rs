@@ -2,13 +2,15 @@
 
 use postrider_core::Error;
 use postrider_stores::postgres::enqueue::{Columns, ENQUEUE};
-use tokio_postgres::Transaction;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
+use tokio_postgres::{Client, Transaction};
 
-use super::{Answering, refusal};
+use super::{Answering, postgres};
 use crate::batch::Batch;
 use crate::enqueue::Enqueue;
 use crate::error::EnqueueError;
+use crate::migrate::MigrateTarget;
 use crate::outbox::Outbox;
 
 impl<'t> Enqueue for &'t Transaction<'_> {
@@ -54,10 +56,35 @@ impl<'t, 'c> Enqueue for &'t mut Transaction<'c> {
 }
 
 fn refused(table: &str, error: tokio_postgres::Error) -> Error {
-    let refusal = refusal::postgres(table, error.code().map(tokio_postgres::error::SqlState::code));
+    let refusal = postgres::refused(table, error.code().map(SqlState::code));
     match error.as_db_error() {
         // Not the error itself: its text has the server's DETAIL, which can quote the row, payload included.
         Some(told) => refusal.because(format!("{} {}: {}", told.severity(), told.code().code(), told.message())),
         None => refusal.because(error),
     }
+}
+
+impl<'t> MigrateTarget for &'t Client {
+    type Answer = Answering<'t, (), Error>;
+
+    fn migrate(self, outbox: &Outbox) -> Self::Answer {
+        let outbox = outbox.clone();
+        Box::pin(async move {
+            let found = match self.query_typed(&postgres::lanes_statement(&outbox), &[]).await {
+                Ok(rows) => rows.first().map(|row| row.get(0)),
+                Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => None,
+                Err(error) => return Err(not_migrated(error)),
+            };
+            if let Err(error) = self.batch_execute(&postgres::script(&outbox, found)?).await {
+                // The script's own transaction is still open on this connection.
+                self.batch_execute("rollback").await.map_err(not_migrated)?;
+                return Err(not_migrated(error));
+            }
+            Ok(())
+        })
+    }
+}
+
+fn not_migrated(error: tokio_postgres::Error) -> Error {
+    postgres::not_migrated(error.code().map(SqlState::code)).because(error)
 }

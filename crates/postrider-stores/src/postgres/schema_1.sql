@@ -1,0 +1,170 @@
+do $schema$
+begin
+  -- "create schema if not exists" asks for the right to create one even where it exists
+  if to_regnamespace('{schema}') is null then
+    create schema {schema};
+  end if;
+end $schema$;
+
+create or replace function {uuid7}() returns uuid language sql volatile parallel safe as $uuid7$
+  -- 48 bits of milliseconds over a random uuid, whose version 4 becomes 7 by setting two bits
+  select pg_catalog.encode(
+    pg_catalog.set_bit(pg_catalog.set_bit(pg_catalog.overlay(
+      pg_catalog.uuid_send(pg_catalog.gen_random_uuid()),
+      pg_catalog.substring(pg_catalog.int8send((extract(epoch from pg_catalog.clock_timestamp()) * 1000)::bigint), 3),
+      1, 6), 52, 1), 53, 1), 'hex')::uuid
+$uuid7$;
+
+create table if not exists {meta} (
+  one         boolean primary key default true check (one),
+  version     integer not null,
+  lanes       integer not null,
+  migrated_at timestamptz not null default clock_timestamp()
+);
+
+create table if not exists {outbox} (
+  id              bigint generated always as identity primary key,
+  xid             xid8 not null default pg_current_xact_id(),
+  message_id      uuid not null default {uuid7}(),
+  lane            smallint not null generated always as
+                    (((hashtextextended(coalesce(key, message_id::text) collate "C", 0) % <lanes> + <lanes>) % <lanes>)::smallint) stored,
+  topic           text not null,
+  key             text,
+  payload         bytea not null,
+  content_type    text,
+  headers         json,
+  attributes      json,
+  created_at      timestamptz not null default clock_timestamp(),
+  deliver_at      timestamptz,
+  expires_at      timestamptz,
+  retry           json,
+  -- written by the relay, only for messages that did not go through at once
+  state           smallint not null default 0,
+  attempts        integer not null default 0,
+  last_attempt_at timestamptz,
+  next_attempt_at timestamptz,
+  waiting_for     text[],
+  progress        json,
+  errors          json,
+  suspicion       smallint not null default 0,
+  dead_at         timestamptz,
+  dead_reason     smallint
+);
+create index if not exists {.outbox_xid} on {outbox} (xid);
+-- the three below hold exceptions only and are empty in normal running
+create index if not exists {.outbox_exceptional} on {outbox} (lane, key, id)
+  where state in (2, 3) or next_attempt_at is not null;
+create index if not exists {.outbox_due} on {outbox} ((coalesce(next_attempt_at, deliver_at)), id)
+  where state = 0 and (next_attempt_at is not null or deliver_at is not null);
+create index if not exists {.outbox_dead} on {outbox} (id) where state in (1, 3);
+
+alter table {outbox} set (
+  fillfactor = 90, vacuum_truncate = off, toast.vacuum_truncate = off,
+  autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_cost_delay = 0,
+  autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 100000,
+  autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 50000,
+  toast.autovacuum_vacuum_scale_factor = 0, toast.autovacuum_vacuum_threshold = 10000);
+alter table {outbox} alter column payload set storage external;
+
+create table if not exists {relay} (
+  id         uuid primary key,
+  name       text not null,
+  expires_at timestamptz not null
+);
+alter table {relay} set (fillfactor = 50);
+
+create table if not exists {lane} (
+  lane    smallint primary key,
+  owner   uuid,
+  term    bigint not null default 0,
+  clean   boolean not null default true,
+  careful boolean not null default false
+);
+alter table {lane} set (fillfactor = 50);
+insert into {lane} (lane) select generate_series(0, <lanes> - 1) on conflict do nothing;
+
+-- emptied by crash recovery and by promotion: what a relay remembers of snapshots is bound to its one row
+create unlogged table if not exists {boot} (
+  one  boolean primary key default true check (one),
+  boot uuid not null default gen_random_uuid()
+);
+insert into {boot} default values on conflict do nothing;
+
+create table if not exists {delivered} (
+  id           bigint primary key,
+  message_id   uuid not null,
+  lane         smallint not null,
+  topic        text not null,
+  key          text,
+  payload      bytea not null,
+  content_type text,
+  headers      json,
+  attributes   json,
+  created_at   timestamptz not null,
+  attempts     integer not null,
+  settled_at   timestamptz not null default clock_timestamp()
+);
+create index if not exists {.delivered_settled_at} on {delivered} (settled_at);
+alter table {delivered} alter column payload set storage external;
+
+create table if not exists {inbox} (
+  consumer   text not null,
+  message_id uuid not null,
+  seen_at    timestamptz not null default clock_timestamp(),
+  primary key (consumer, message_id)
+);
+
+create or replace function {enqueue}(
+  topic text, key text, payload bytea, headers json default null, content_type text default null,
+  attributes json default null, deliver_at timestamptz default null, expires_at timestamptz default null,
+  message_id uuid default null
+) returns uuid language plpgsql volatile as $enqueue$
+declare
+  new_id  uuid := coalesce(message_id, {uuid7}());
+  -- control characters but the tab
+  control constant text := '[\u0001-\u0008\u000a-\u001f\u007f-\u009f]';
+begin
+  if topic is null or octet_length(topic) > 255 or topic !~ '^[A-Za-z0-9_:/-]+(\.[A-Za-z0-9_:/-]+)*$' then
+    raise invalid_parameter_value using message = format('topic %L is not valid', left(topic, 60)),
+      hint = 'Expected words of letters, digits, _, -, : or / joined by single dots, at most 255 bytes.';
+  end if;
+  if key = '' or octet_length(key) > 512 or key ~ control then
+    raise invalid_parameter_value using message = format('key %L is not valid', left(key, 60)),
+      hint = 'Expected 1 to 512 bytes without control characters, or null.';
+  end if;
+  if payload is null or octet_length(payload) > 67108864 then
+    raise invalid_parameter_value using message = 'payload is null or longer than 64 MiB',
+      hint = 'Store large bodies elsewhere and send a reference.';
+  end if;
+  if octet_length(content_type) > 255 or content_type !~ '^[\u0020-\u007e]*/[\u0020-\u007e]*$' then
+    raise invalid_parameter_value using message = format('content type %L is not valid', left(content_type, 60)),
+      hint = 'Expected a media type such as application/json, at most 255 bytes.';
+  end if;
+  if json_typeof(headers) not in ('object', 'null') or json_typeof(attributes) not in ('object', 'null') then
+    raise invalid_parameter_value using message = 'headers and attributes are not JSON objects',
+      hint = 'Expected an object of strings, or null.';
+  end if;
+  if json_typeof(headers) = 'object' and (
+    (select count(*) from json_object_keys(headers)) > 64 or exists (
+      select from json_each_text(headers) h
+       where h.key !~ '^[A-Za-z0-9!#$%&''*+.^_`|~-]{1,128}$' or lower(h.key) like 'postrider-%'
+          or h.value is null or octet_length(h.value) > 8192 or h.value ~ control))
+  then
+    raise invalid_parameter_value using message = 'headers are not valid',
+      hint = 'Expected at most 64 names (HTTP tokens, not postrider-...) with text of at most 8 KiB without control characters.';
+  end if;
+  if json_typeof(attributes) = 'object' and (
+    (select count(*) from json_object_keys(attributes)) > 32 or exists (
+      select from json_each_text(attributes) a
+       where a.key !~ '^[a-z0-9_-]+(\.[a-z0-9_-]+)+$' or a.value is null or a.value ~ control))
+  then
+    raise invalid_parameter_value using message = 'attributes are not valid',
+      hint = 'Expected at most 32 names such as kafka.partition with text.';
+  end if;
+  insert into {outbox} (message_id, topic, key, payload, content_type, headers, attributes, deliver_at, expires_at)
+    values (new_id, topic, key, payload, content_type, headers, attributes, deliver_at, expires_at);
+  return new_id;
+end $enqueue$;
+
+analyze {outbox}, {lane};
+

@@ -1,0 +1,49 @@
+//! What the two drivers of SQLite share: what a refusal means.
+
+use postrider_core::{Error, ErrorKind};
+
+const BUSY: i32 = 5;
+const LOCKED: i32 = 6;
+const READONLY: i32 = 8;
+
+const MIGRATE: &str = "run `postrider migrate` or call postrider::migrate before the application writes, and check the \
+                       configured schema and prefix";
+
+/// A refusal by SQLite, by its result code and its message.
+pub(super) fn refused(table: &str, code: Option<i32>, message: &str) -> Error {
+    let missing = message.contains("no such table") || message.contains("has no column");
+    let (kind, text) = match code.map(|code| code & 0xff) {
+        Some(_) if missing => (ErrorKind::Config, format!("the outbox table {table} is not as expected: {MIGRATE}")),
+        Some(BUSY | LOCKED) => (
+            ErrorKind::Throttled,
+            format!(
+                "enqueueing into {table}: somebody else is writing; begin with BEGIN IMMEDIATE, set a busy timeout of \
+                 5 s or more, and run the transaction again"
+            ),
+        ),
+        Some(READONLY) => {
+            (ErrorKind::Config, format!("enqueueing into {table}: the database file or its folder cannot be written"))
+        }
+        Some(_) => (ErrorKind::Rejected, format!("enqueueing into {table}: roll the transaction back")),
+        None => (ErrorKind::Unavailable, format!("enqueueing into {table}: the connection failed")),
+    };
+    Error::new(kind, text)
+}
+
+/// A refusal of a statement of the migration.
+pub(super) fn not_migrated(code: Option<i32>) -> Error {
+    let (kind, text) = match code.map(|code| code & 0xff) {
+        Some(BUSY | LOCKED) => (
+            ErrorKind::Throttled,
+            "migrating the outbox: somebody else is writing for longer than the connection's busy timeout; nothing was \
+             changed, run it again",
+        ),
+        Some(READONLY) => (
+            ErrorKind::Config,
+            "migrating the outbox: the database file or its folder cannot be written; check its owner",
+        ),
+        Some(_) => (ErrorKind::Rejected, "migrating the outbox: nothing was changed"),
+        None => (ErrorKind::Unavailable, "migrating the outbox: the connection failed"),
+    };
+    Error::new(kind, text)
+}

@@ -1,0 +1,9 @@
+//! What an application writes in its own transaction, through every driver, read back by a driver that is none of ours.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test ends at the first surprise")]
+
+mod cases;
+mod migrate;
+mod postgres;
+mod sqlite;
+mod trace;

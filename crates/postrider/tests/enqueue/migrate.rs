@@ -1,0 +1,156 @@
+//! Creating the tables through each driver.
+
+use postrider::{ErrorKind, LaneCount, Message, Outbox};
+use postrider_testkit::servers::postgres::shared;
+use rusqlite::Connection;
+use sqlx::{PgPool, SqlitePool};
+use tokio_postgres::NoTls;
+
+async fn database() -> (String, PgPool, tokio_postgres::Client) {
+    let url = shared().await.unwrap().fresh_database().await.unwrap();
+    let pool = PgPool::connect(&url).await.unwrap();
+    let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    (url, pool, client)
+}
+
+fn lanes(number: u16) -> LaneCount {
+    LaneCount::new(number).unwrap()
+}
+
+#[tokio::test]
+async fn on_postgresql_several_starters_at_once_are_safe() {
+    let (_, pool, client) = database().await;
+    let starts = (0..6).map(|_| {
+        tokio::spawn({
+            let pool = pool.clone();
+            async move { postrider::migrate(&pool).await }
+        })
+    });
+    let starts: Vec<_> = starts.collect();
+    postrider::migrate(&client).await.unwrap();
+    for start in starts {
+        start.await.unwrap().unwrap();
+    }
+    let lanes: i64 = client.query_one("select count(*) from postrider_lane", &[]).await.unwrap().get(0);
+    assert_eq!(lanes, 64);
+}
+
+#[tokio::test]
+async fn on_postgresql_the_number_of_lanes_is_kept_and_another_is_refused() {
+    let (_, pool, client) = database().await;
+    Outbox::new().lanes(lanes(3)).migrate(&pool).await.unwrap();
+    postrider::migrate(&pool).await.unwrap();
+    postrider::migrate(&client).await.unwrap();
+    let count: i64 = client.query_one("select count(*) from postrider_lane", &[]).await.unwrap().get(0);
+    assert_eq!(count, 3);
+
+    let mut connection = pool.acquire().await.unwrap();
+    let with_sqlx = Outbox::new().lanes(lanes(5)).migrate(&mut *connection).await.unwrap_err();
+    let with_tokio = Outbox::new().lanes(lanes(5)).migrate(&client).await.unwrap_err();
+    for error in [with_sqlx, with_tokio] {
+        assert_eq!(error.kind(), ErrorKind::Config);
+        assert!(error.to_string().contains("3 lanes"), "{error}");
+    }
+    // Both connections are out of the script's failed transaction.
+    sqlx::query("select 1").execute(&mut *connection).await.unwrap();
+    client.batch_execute("select 1").await.unwrap();
+}
+
+#[tokio::test]
+async fn on_postgresql_newer_tables_are_left_alone() {
+    let (_, pool, client) = database().await;
+    postrider::migrate(&pool).await.unwrap();
+    client.batch_execute("update postrider_meta set version = 999").await.unwrap();
+    let error = postrider::migrate(&pool).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Config);
+    assert!(error.to_string().contains("newer"), "{error}");
+}
+
+#[tokio::test]
+async fn on_postgresql_a_table_that_the_application_holds_is_not_waited_for_long() {
+    let (url, pool, client) = database().await;
+    postrider::migrate(&pool).await.unwrap();
+    let (mut other, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let held = other.transaction().await.unwrap();
+    held.batch_execute("lock table postrider_outbox in access exclusive mode").await.unwrap();
+    let error = postrider::migrate(&client).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Throttled, "{error}");
+    held.rollback().await.unwrap();
+    postrider::migrate(&client).await.unwrap();
+}
+
+#[tokio::test]
+async fn on_postgresql_other_names_are_another_outbox() {
+    let (_, pool, client) = database().await;
+    let outbox = Outbox::new().schema("billing").unwrap().prefix("b_").unwrap();
+    outbox.migrate(&pool).await.unwrap();
+    let mut tx = pool.begin().await.unwrap();
+    outbox.enqueue(&mut tx, Message::new("t", "")).await.unwrap();
+    tx.commit().await.unwrap();
+    let count: i64 = client.query_one("select count(*) from billing.b_outbox", &[]).await.unwrap().get(0);
+    assert_eq!(count, 1);
+}
+
+#[tokio::test]
+async fn on_sqlite_several_starters_at_once_are_safe() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("app.db");
+    let url = format!("sqlite:{}?mode=rwc", path.to_str().unwrap());
+    let pool = SqlitePool::connect(&url).await.unwrap();
+    let starts: Vec<_> = (0..4)
+        .map(|_| {
+            let pool = pool.clone();
+            tokio::spawn(async move { postrider::migrate(&pool).await })
+        })
+        .collect();
+    let connection = Connection::open(&path).unwrap();
+    postrider::migrate(&connection).unwrap();
+    for start in starts {
+        start.await.unwrap().unwrap();
+    }
+    let lanes: i64 = connection.query_row("select count(*) from postrider_lane", (), |row| row.get(0)).unwrap();
+    let mode: String = connection.query_row("pragma journal_mode", (), |row| row.get(0)).unwrap();
+    assert_eq!((lanes, mode.as_str()), (8, "wal"));
+}
+
+#[tokio::test]
+async fn on_sqlite_the_number_of_lanes_is_kept_and_another_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("app.db");
+    let connection = Connection::open(&path).unwrap();
+    Outbox::new().lanes(lanes(3)).migrate(&connection).unwrap();
+    postrider::migrate(&connection).unwrap();
+    let pool = SqlitePool::connect(&format!("sqlite:{}", path.to_str().unwrap())).await.unwrap();
+    let mut second = pool.acquire().await.unwrap();
+    let with_sqlx = Outbox::new().lanes(lanes(5)).migrate(&mut *second).await.unwrap_err();
+    let with_rusqlite = Outbox::new().lanes(lanes(5)).migrate(&connection).unwrap_err();
+    for error in [with_sqlx, with_rusqlite] {
+        assert_eq!(error.kind(), ErrorKind::Config);
+        assert!(error.to_string().contains("3 lanes"), "{error}");
+    }
+    assert!(connection.is_autocommit());
+    sqlx::query("begin immediate").execute(&mut *second).await.unwrap();
+}
+
+#[test]
+fn on_sqlite_newer_tables_are_left_alone() {
+    let connection = Connection::open_in_memory().unwrap();
+    postrider::migrate(&connection).unwrap();
+    connection.execute("update postrider_meta set value = 999 where name = 'version'", ()).unwrap();
+    let error = postrider::migrate(&connection).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Config);
+    assert!(error.to_string().contains("newer"), "{error}");
+}
+
+#[test]
+fn on_sqlite_a_migration_inside_a_transaction_of_the_caller_is_refused() {
+    let mut connection = Connection::open_in_memory().unwrap();
+    let tx = connection.transaction().unwrap();
+    let error = postrider::migrate(&*tx).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Config);
+    tx.execute_batch("create table t (a); insert into t values (1)").unwrap();
+    tx.commit().unwrap();
+    connection.query_row("select a from t", (), |_| Ok(())).unwrap();
+}
