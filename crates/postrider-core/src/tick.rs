@@ -13,6 +13,9 @@ impl Tick {
     /// The moment the relay started.
     pub const ZERO: Self = Self(Duration::ZERO);
 
+    /// A moment that never comes.
+    pub const FAR: Self = Self(Duration::MAX);
+
     /// The moment `elapsed` after the start.
     pub const fn after_start(elapsed: Duration) -> Self {
         Self(elapsed)

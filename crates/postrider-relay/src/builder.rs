@@ -1,0 +1,255 @@
+//! Putting a relay together.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use postrider_core::machine::{DestinationIndex, DestinationSettings, MAX_DESTINATIONS, Machine, Route, Settings};
+use postrider_core::{
+    Broker, DestinationName, DestinationTemplate, Error, ErrorKind, Result, Retention, RetryPolicy, Store, TopicPattern,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::Clock;
+use crate::relay_loop::RelayLoop;
+use crate::snapshot::{RelayHandle, Shared, Summary};
+
+/// How long a graceful stop may take: 20 s.
+const DEFAULT_STOP_DEADLINE: Duration = Duration::from_secs(20);
+/// How long a relay that runs until empty waits for a paused destination: 30 s.
+const DEFAULT_PATIENCE: Duration = Duration::from_secs(30);
+/// The shortest lease.
+const SHORTEST_LEASE: Duration = Duration::from_millis(500);
+
+/// A destination with its broker.
+#[derive(Debug, Clone)]
+pub(crate) struct Outlet {
+    pub(crate) name: DestinationName,
+    pub(crate) broker: Arc<dyn Broker>,
+    pub(crate) template: DestinationTemplate,
+}
+
+/// Whether a relay ends by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    WhenStopped,
+    WhenEmpty,
+}
+
+/// What a relay was built with.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) name: String,
+    pub(crate) outlets: Vec<Outlet>,
+    pub(crate) lease: Duration,
+    pub(crate) retention: Retention,
+    pub(crate) stop_deadline: Duration,
+    pub(crate) patience: Duration,
+    pub(crate) ending: Ending,
+}
+
+/// Puts a [`Relay`] together; every setting but the store and one destination has a default.
+#[derive(Debug)]
+pub struct RelayBuilder {
+    plan: Plan,
+    settings: Settings,
+    routes: Vec<(TopicPattern, DestinationName)>,
+}
+
+impl RelayBuilder {
+    /// Its label in `status`; default `relay`. Two relays may share it.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.plan.name = name.into();
+        self
+    }
+
+    /// One more destination: its name, its broker, and how the place in it is made from a message.
+    #[must_use]
+    pub fn destination(
+        mut self,
+        name: DestinationName,
+        broker: Arc<dyn Broker>,
+        template: DestinationTemplate,
+    ) -> Self {
+        self.plan.outlets.push(Outlet { name, broker, template });
+        self
+    }
+
+    /// One more route: messages of these topics go to this destination. All that match apply. Without any route
+    /// every message goes to every destination.
+    #[must_use]
+    pub fn route(mut self, topics: TopicPattern, destination: DestinationName) -> Self {
+        self.routes.push((topics, destination));
+        self
+    }
+
+    /// One more retry policy; the first whose pattern matches applies, the default policy otherwise.
+    #[must_use]
+    pub fn retry(mut self, topics: TopicPattern, policy: RetryPolicy) -> Self {
+        self.settings.retry.push((topics, policy));
+        self
+    }
+
+    /// The most messages and payload bytes in memory; default 8,192 and 32 MiB.
+    #[must_use]
+    pub fn window(mut self, rows: usize, bytes: usize) -> Self {
+        self.settings.window_rows = rows;
+        self.settings.window_bytes = bytes;
+        self
+    }
+
+    /// The longest pause between two looks for new messages; default 100 ms.
+    #[must_use]
+    pub fn max_poll_interval(mut self, interval: Duration) -> Self {
+        self.settings.max_poll_interval = interval;
+        self
+    }
+
+    /// How long a lease lasts without renewal, at least 500 ms; the default is the store's (10 s, SQLite 3 s).
+    #[must_use]
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.plan.lease = lease;
+        self
+    }
+
+    /// How long delivered and dead messages are kept; default for ever.
+    #[must_use]
+    pub fn retention(mut self, retention: Retention) -> Self {
+        self.plan.retention = retention;
+        self
+    }
+
+    /// How long a graceful stop may take; default 20 s.
+    #[must_use]
+    pub fn stop_deadline(mut self, deadline: Duration) -> Self {
+        self.plan.stop_deadline = deadline;
+        self
+    }
+
+    /// The longest pause between two probes of a paused destination; default 30 s.
+    #[must_use]
+    pub fn max_pause(mut self, pause: Duration) -> Self {
+        self.settings.max_pause = pause;
+        self
+    }
+
+    /// Ends by itself when nothing is due, in flight, retrying or set aside, or when a destination stays paused.
+    #[must_use]
+    pub fn until_empty(mut self) -> Self {
+        self.plan.ending = Ending::WhenEmpty;
+        self
+    }
+
+    /// How long a relay that runs until empty waits for a paused destination; default 30 s.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.plan.patience = patience;
+        self
+    }
+
+    /// The relay.
+    ///
+    /// # Errors
+    /// `Config` without a destination, with too many, with one name twice, with a route to an unknown destination, or
+    /// with a lease that is too short.
+    pub fn build(mut self) -> Result<Relay> {
+        let config = |text: String| Error::new(ErrorKind::Config, text);
+        let mut places = BTreeMap::new();
+        for (place, outlet) in self.plan.outlets.iter().enumerate() {
+            if places.insert(outlet.name.clone(), DestinationIndex::new(place)).is_some() {
+                return Err(config(format!(
+                    "two destinations are called {:?}; give each its own name",
+                    outlet.name.as_str()
+                )));
+            }
+        }
+        if places.is_empty() || places.len() > MAX_DESTINATIONS {
+            let found = places.len();
+            return Err(config(format!("a relay needs 1 to {MAX_DESTINATIONS} destinations; {found} are given")));
+        }
+        if self.plan.lease < SHORTEST_LEASE {
+            return Err(config(format!(
+                "the lease of {:?} is too short; it must last 500 ms or more",
+                self.plan.lease
+            )));
+        }
+        if self.settings.window_rows == 0 || self.settings.window_bytes == 0 {
+            return Err(config("the window must hold at least one message and one byte".to_owned()));
+        }
+        let outlets = &self.plan.outlets;
+        self.settings.destinations = outlets
+            .iter()
+            .map(|outlet| DestinationSettings {
+                name: outlet.name.clone(),
+                profile: outlet.broker.profile(),
+                template: outlet.template.clone(),
+            })
+            .collect();
+        self.settings.routes = if self.routes.is_empty() {
+            places.values().map(|place| Route { topics: TopicPattern::every(), destination: *place }).collect()
+        } else {
+            let mut routes = Vec::new();
+            for (topics, name) in self.routes {
+                let place = places.get(&name).copied();
+                let destination = place.ok_or_else(|| {
+                    config(format!(
+                        "a route leads to {:?}, which is no destination; add it or correct the name",
+                        name.as_str()
+                    ))
+                })?;
+                routes.push(Route { topics, destination });
+            }
+            routes
+        };
+        Ok(Relay { plan: self.plan, settings: self.settings, shared: Arc::new(Shared::default()) })
+    }
+}
+
+/// A relay, ready to run.
+#[derive(Debug)]
+pub struct Relay {
+    plan: Plan,
+    settings: Settings,
+    shared: Arc<Shared>,
+}
+
+impl Relay {
+    /// Begins to put a relay together over a store.
+    pub fn builder(store: Arc<dyn Store>) -> RelayBuilder {
+        let lease = store.profile().default_lease;
+        RelayBuilder {
+            plan: Plan {
+                store,
+                name: "relay".to_owned(),
+                outlets: Vec::new(),
+                lease,
+                retention: Retention::default(),
+                stop_deadline: DEFAULT_STOP_DEADLINE,
+                patience: DEFAULT_PATIENCE,
+                ending: Ending::WhenStopped,
+            },
+            settings: Settings::new(Vec::new(), Vec::new()),
+            routes: Vec::new(),
+        }
+    }
+
+    /// A hand on the relay while it runs.
+    pub fn handle(&self) -> RelayHandle {
+        RelayHandle(Arc::clone(&self.shared))
+    }
+
+    /// Relays until `stop` is cancelled, then finishes what is in flight, releases its lanes and ends.
+    ///
+    /// A store or a broker that is away does not end it: it waits and goes on by itself. Dropping the future is like
+    /// a crash: nothing is lost, what was in flight is repeated, and the lanes are free once the lease has run out.
+    ///
+    /// # Errors
+    /// `Config` when the store can never work as it is (no tables, a newer schema), at the start only.
+    pub async fn run(self, stop: CancellationToken) -> Result<Summary> {
+        let mut settings = self.settings;
+        settings.seed = uuid::Uuid::new_v4().as_u64_pair().0;
+        RelayLoop::new(self.plan, Machine::new(settings), self.shared, Clock::start(), stop).run().await
+    }
+}

@@ -1,0 +1,99 @@
+//! Retention, the outbox in numbers, and whether the outbox is empty.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use postrider_core::{Operator, Result, Retention, Store, StoreStatus};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::relay_loop::Signal;
+use crate::snapshot::Left;
+use crate::telemetry;
+
+/// How often retention runs and the outbox is counted.
+const ROUND: Duration = Duration::from_secs(10);
+/// Rows removed by one statement, so that no lock lasts.
+const PRUNE_BATCH: u32 = 1_000;
+/// The pause between two batches of removals.
+const PRUNE_PAUSE: Duration = Duration::from_millis(50);
+/// Counts are exact up to here.
+const COUNT_BOUND: u32 = 10_000;
+/// How long one look may take.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// Whether this relay does the housekeeping: the one that owns the first lane does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Duty {
+    On,
+    Off,
+}
+
+/// Keeps house until the asking end is dropped. A message on `asked` wants to know whether the outbox is empty.
+pub(crate) async fn keep_house(
+    store: Arc<dyn Store>,
+    retention: Retention,
+    duty: watch::Receiver<Duty>,
+    mut asked: mpsc::UnboundedReceiver<()>,
+    signals: mpsc::UnboundedSender<Signal>,
+) {
+    let mut operator: Option<Box<dyn Operator>> = None;
+    let mut next_round = Instant::now();
+    loop {
+        tokio::select! {
+            question = asked.recv() => {
+                let Some(()) = question else { return };
+                let answer = look(&store, &mut operator, u32::MAX).await;
+                let left = answer.ok().map(|status| (is_empty(&status), left(&status)));
+                drop(signals.send(Signal::Counted(left)));
+            }
+            () = tokio::time::sleep_until(next_round) => {
+                next_round = Instant::now() + ROUND;
+                let duty = *duty.borrow();
+                if duty == Duty::On && let Err(error) = round(&store, &mut operator, &retention).await {
+                    operator = None;
+                    tracing::debug!(%error, "housekeeping could not be done this time");
+                }
+            }
+        }
+    }
+}
+
+async fn round(store: &Arc<dyn Store>, operator: &mut Option<Box<dyn Operator>>, retention: &Retention) -> Result<()> {
+    telemetry::store(&look(store, operator, COUNT_BOUND).await?);
+    let wanted = retention.delivered.is_some() || retention.dead.is_some();
+    let Some(operator) = operator.as_mut().filter(|_| wanted) else { return Ok(()) };
+    let end = Instant::now() + ROUND;
+    loop {
+        let pruned = operator.prune(retention, PRUNE_BATCH).await?;
+        let most = pruned.delivered.max(pruned.dead);
+        if most < u64::from(PRUNE_BATCH) || Instant::now() >= end {
+            return Ok(());
+        }
+        sleep(PRUNE_PAUSE).await;
+    }
+}
+
+async fn look(store: &Arc<dyn Store>, operator: &mut Option<Box<dyn Operator>>, bound: u32) -> Result<StoreStatus> {
+    let mut hand = match operator.take() {
+        Some(operator) => operator,
+        None => store.operator().await?,
+    };
+    let status = timeout(DEADLINE, hand.status(bound)).await.unwrap_or_else(|_| {
+        let text = "counting the outbox took too long";
+        Err(postrider_core::Error::new(postrider_core::ErrorKind::Unavailable, text))
+    })?;
+    *operator = Some(hand);
+    Ok(status)
+}
+
+fn is_empty(status: &StoreStatus) -> bool {
+    status.oldest_age.is_none()
+        && status.retrying.value() == 0
+        && status.set_aside.value() == 0
+        && status.pending.value() <= status.delayed.value()
+}
+
+fn left(status: &StoreStatus) -> Left {
+    Left { delayed: status.delayed.value(), dead: status.dead.value(), holding: status.holding.value() }
+}

@@ -1,0 +1,83 @@
+//! Carries out publish calls and looks at destinations, several at once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use postrider_core::machine::{DestinationIndex, Event, Flight};
+use postrider_core::{Broker, Error, ErrorKind, Outgoing, Published};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use crate::builder::Outlet;
+use crate::relay_loop::Signal;
+use crate::telemetry;
+
+/// How long one call may take, whatever the broker's own deadline is.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// The calls under way. Dropping it abandons them.
+#[derive(Debug)]
+pub(crate) struct Publisher {
+    outlets: Vec<Outlet>,
+    calls: JoinSet<()>,
+    signals: mpsc::UnboundedSender<Signal>,
+}
+
+impl Publisher {
+    pub(crate) fn new(outlets: Vec<Outlet>, signals: mpsc::UnboundedSender<Signal>) -> Self {
+        Self { outlets, calls: JoinSet::new(), signals }
+    }
+
+    /// Starts a publish call; its end comes as a signal.
+    pub(crate) fn publish(&mut self, destination: DestinationIndex, flight: Flight, batch: Vec<Outgoing>) {
+        while self.calls.try_join_next().is_some() {}
+        let Some(outlet) = self.outlets.get(destination.get()) else { return };
+        let (broker, name) = (Arc::clone(&outlet.broker), outlet.name.clone());
+        let signals = self.signals.clone();
+        self.calls.spawn(async move {
+            let started = telemetry::started();
+            let results = call(broker, batch).await;
+            telemetry::publish_took(&name, started);
+            drop(signals.send(Signal::Machine(Event::Published(flight, results))));
+        });
+    }
+
+    /// Looks at a destination without sending anything; the answer comes as a signal.
+    pub(crate) fn check(&mut self, destination: DestinationIndex) {
+        let Some(outlet) = self.outlets.get(destination.get()).cloned() else { return };
+        let signals = self.signals.clone();
+        self.calls.spawn(async move {
+            let places: Vec<_> = outlet.template.fixed().into_iter().collect();
+            let checked = tokio::time::timeout(DEADLINE, outlet.broker.check(&places)).await;
+            let answer = checked.map_or_else(
+                |_| Err(Error::new(ErrorKind::Unavailable, "the broker did not answer the check in time")),
+                |findings| findings.map(|findings| telemetry::findings(&outlet.name, &findings)),
+            );
+            drop(signals.send(Signal::Machine(Event::Checked(destination, answer))));
+        });
+    }
+
+    /// Abandons what is under way and disconnects.
+    pub(crate) async fn close(mut self) {
+        self.calls.shutdown().await;
+        for outlet in &self.outlets {
+            outlet.broker.close().await;
+        }
+    }
+}
+
+/// One call in a task of its own, so that a panic in a broker's client is an unknown outcome and no crash.
+async fn call(broker: Arc<dyn Broker>, batch: Vec<Outgoing>) -> Vec<Published> {
+    let count = batch.len();
+    let task = tokio::spawn(async move { broker.publish(&batch).await });
+    let abort = task.abort_handle();
+    let all = |text: &str| (0..count).map(|_| Published::Failed(Error::new(ErrorKind::Unknown, text))).collect();
+    match tokio::time::timeout(DEADLINE, task).await {
+        Ok(Ok(results)) => results,
+        Ok(Err(_)) => all("the broker's client ended unexpectedly; see the log for its panic"),
+        Err(_) => {
+            abort.abort();
+            all("the broker did not answer in time")
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! The one loop of the relay: signals in, actions out.
+
+use std::sync::Arc;
+
+use postrider_core::machine::{Action, DestinationIndex, Event, Machine, Note, Read};
+use postrider_core::{RelayId, Result, Tick};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinSet;
+use tokio::time::sleep_until;
+use tokio_util::sync::CancellationToken;
+
+use crate::builder::{Ending, Plan};
+use crate::clock::Clock;
+use crate::housekeeper::{Duty, keep_house};
+use crate::leaseholder::{LeaseNews, LeaseOrder, Leaseholder};
+use crate::publisher::Publisher;
+use crate::reader::read_all;
+use crate::report::Report;
+use crate::settler::{Asked, settle_all};
+use crate::snapshot::{Left, Shared, Summary};
+
+/// What the loop hears.
+#[derive(Debug)]
+pub(crate) enum Signal {
+    Machine(Event),
+    Lease(LeaseNews),
+    /// The database is not the one it was: no lease can be trusted.
+    Discontinued,
+    /// Whether the outbox is empty, and what is left in it; none when it could not be asked.
+    Counted(Option<(bool, Left)>),
+}
+
+pub(crate) struct RelayLoop {
+    plan: Plan,
+    machine: Machine,
+    clock: Clock,
+    stop: CancellationToken,
+    shared: Arc<Shared>,
+    me: Option<RelayId>,
+    signals: mpsc::UnboundedReceiver<Signal>,
+    reads: mpsc::UnboundedSender<Read>,
+    settles: mpsc::UnboundedSender<Asked>,
+    leases: mpsc::UnboundedSender<LeaseOrder>,
+    duty: watch::Sender<Duty>,
+    counts: mpsc::UnboundedSender<()>,
+    publisher: Publisher,
+    tasks: JoinSet<()>,
+    report: Report,
+}
+
+impl RelayLoop {
+    pub(crate) fn new(
+        plan: Plan,
+        machine: Machine,
+        shared: Arc<Shared>,
+        clock: Clock,
+        stop: CancellationToken,
+    ) -> Self {
+        let (tell, signals) = mpsc::unbounded_channel();
+        let (reads, asked_reads) = mpsc::unbounded_channel();
+        let (settles, asked_settles) = mpsc::unbounded_channel();
+        let (leases, orders) = mpsc::unbounded_channel();
+        let (duty, on_duty) = watch::channel(Duty::Off);
+        let (counts, asked_counts) = mpsc::unbounded_channel();
+        let store = || Arc::clone(&plan.store);
+        let holder = Leaseholder::new(store(), plan.name.clone(), plan.lease, clock, tell.clone());
+        let mut tasks = JoinSet::new();
+        tasks.spawn(holder.keep(orders));
+        tasks.spawn(read_all(store(), asked_reads, tell.clone()));
+        tasks.spawn(settle_all(store(), asked_settles, tell.clone()));
+        tasks.spawn(keep_house(store(), plan.retention, on_duty, asked_counts, tell.clone()));
+        let publisher = Publisher::new(plan.outlets.clone(), tell);
+        let report = Report::new(plan.ending == Ending::WhenEmpty, plan.patience);
+        Self {
+            plan,
+            machine,
+            clock,
+            stop,
+            shared,
+            me: None,
+            signals,
+            reads,
+            settles,
+            leases,
+            duty,
+            counts,
+            publisher,
+            tasks,
+            report,
+        }
+    }
+
+    pub(crate) async fn run(mut self) -> Result<Summary> {
+        (0..self.plan.outlets.len()).for_each(|place| self.publisher.check(DestinationIndex::new(place)));
+        let mut deadline: Option<Tick> = None;
+        loop {
+            let now = self.clock.now();
+            for action in self.machine.actions(now) {
+                self.perform(action);
+            }
+            self.show(now);
+            if self.report.wants_count(now, &self.machine) {
+                self.counts.send(()).unwrap_or_default();
+            }
+            let stopping = deadline.is_some();
+            if stopping && (self.machine.is_drained() || deadline <= Some(now)) {
+                break;
+            }
+            let wake = self.report.wake(self.machine.wake_at(now)).min(deadline.unwrap_or(Tick::FAR));
+            tokio::select! {
+                Some(signal) = self.signals.recv() => self.hear(signal)?,
+                () = self.shared.hint.notified() => self.machine.on(self.clock.now(), Event::Hint),
+                () = self.stop.cancelled(), if !stopping => deadline = Some(self.begin_stop()),
+                () = sleep_until(self.clock.instant(wake)) => {}
+            }
+            if deadline.is_none() && self.report.has_ended() {
+                deadline = Some(self.begin_stop());
+            }
+        }
+        Ok(self.end().await)
+    }
+
+    fn begin_stop(&mut self) -> Tick {
+        let now = self.clock.now();
+        self.report.stopping();
+        self.machine.on(now, Event::Stop);
+        now + self.plan.stop_deadline
+    }
+
+    fn perform(&mut self, action: Action) {
+        match action {
+            Action::Read(read) => drop(self.reads.send(read)),
+            Action::Publish(destination, flight, batch) => self.publisher.publish(destination, flight, batch),
+            Action::Check(destination) => self.publisher.check(destination),
+            Action::Settle(lanes, batch) => {
+                if let Some(me) = self.me {
+                    drop(self.settles.send(Asked { me, lanes, batch }));
+                }
+            }
+        }
+    }
+
+    fn hear(&mut self, signal: Signal) -> Result<()> {
+        self.take_in(signal)?;
+        // What has come meanwhile is taken in together, so that its actions go out in larger batches.
+        while let Ok(signal) = self.signals.try_recv() {
+            self.take_in(signal)?;
+        }
+        Ok(())
+    }
+
+    fn take_in(&mut self, signal: Signal) -> Result<()> {
+        let now = self.clock.now();
+        match signal {
+            Signal::Machine(event) => self.machine.on(now, event),
+            Signal::Counted(count) => self.report.counted(count),
+            Signal::Discontinued => {
+                self.lose_everything(now);
+                drop(self.leases.send(LeaseOrder::Rejoin));
+            }
+            Signal::Lease(LeaseNews::Joined(me)) => self.me = Some(me),
+            Signal::Lease(LeaseNews::Trusted(until)) => {
+                self.report.trusted();
+                self.machine.on(now, Event::Trusted(until));
+            }
+            Signal::Lease(LeaseNews::Gained(lanes)) => self.machine.on(now, Event::Gained(lanes)),
+            Signal::Lease(LeaseNews::Evicted) => self.lose_everything(now),
+            Signal::Lease(LeaseNews::Away(error)) => self.report.store_away(error)?,
+        }
+        Ok(())
+    }
+
+    fn lose_everything(&mut self, now: Tick) {
+        let lanes = self.machine.held().into_iter().map(|held| held.lane).collect();
+        self.machine.on(now, Event::Lost(lanes));
+    }
+
+    fn show(&mut self, now: Tick) {
+        for note in self.machine.take_notes() {
+            if let Note::Fenced(lane) = note {
+                drop(self.leases.send(LeaseOrder::Forget(lane)));
+            }
+            self.report.note(&note);
+        }
+        if let Some(snapshot) = self.report.show(now, &self.machine) {
+            let first = snapshot.lanes.first().is_some_and(|lane| lane.0 == 0);
+            self.duty.send_replace(if first { Duty::On } else { Duty::Off });
+            self.shared.set(snapshot);
+        }
+    }
+
+    async fn end(mut self) -> Summary {
+        let summary = self.report.summary(&self.machine);
+        self.publisher.close().await;
+        let (done, left) = oneshot::channel();
+        if self.leases.send(LeaseOrder::Leave(done)).is_ok() {
+            drop(left.await);
+        }
+        self.tasks.shutdown().await;
+        self.shared.set(self.report.last());
+        summary
+    }
+}

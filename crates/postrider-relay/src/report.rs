@@ -1,0 +1,191 @@
+//! What the relay tells of itself, and whether it has reached its end.
+
+use std::time::{Duration, Instant};
+
+use postrider_core::machine::{Machine, Note};
+use postrider_core::{Error, ErrorKind, Result, Tick};
+
+use crate::snapshot::{DestinationSnapshot, Left, RelaySnapshot, RelayState, Summary};
+use crate::telemetry;
+
+/// How often the snapshot is renewed.
+const SNAPSHOT_EVERY: Duration = Duration::from_millis(100);
+/// The pause between two questions whether the outbox is empty.
+const COUNT_EVERY: Duration = Duration::from_millis(100);
+
+/// The relay's own account.
+#[derive(Debug)]
+pub(crate) struct Report {
+    until_empty: bool,
+    patience: Duration,
+    snapshot: RelaySnapshot,
+    shown_at: Option<Tick>,
+    asked_at: Option<Tick>,
+    asking: bool,
+    ended: bool,
+    left: Option<Left>,
+    joined: bool,
+}
+
+impl Report {
+    pub(crate) fn new(until_empty: bool, patience: Duration) -> Self {
+        Self {
+            until_empty,
+            patience,
+            snapshot: RelaySnapshot::default(),
+            shown_at: None,
+            asked_at: None,
+            asking: false,
+            ended: false,
+            left: None,
+            joined: false,
+        }
+    }
+
+    pub(crate) fn note(&mut self, note: &Note) {
+        telemetry::note(note);
+        let snapshot = &mut self.snapshot;
+        match note {
+            Note::Delivered(count) => {
+                snapshot.delivered += count;
+                snapshot.last_progress = Some(Instant::now());
+            }
+            Note::Read(_) => snapshot.last_progress = Some(Instant::now()),
+            Note::Accepted(name, count) => {
+                if let Some(found) = snapshot.destinations.iter_mut().find(|found| found.name == *name) {
+                    found.accepted += count;
+                }
+            }
+            Note::Failed { destination, .. } => {
+                if let Some(found) = snapshot.destinations.iter_mut().find(|found| found.name == *destination) {
+                    found.failed += 1;
+                }
+            }
+            Note::Retry { .. } => snapshot.retried += 1,
+            Note::Dead { .. } => snapshot.dead += 1,
+            Note::StoreAway(_, text) => {
+                snapshot.state = RelayState::StoreAway;
+                snapshot.store_error = Some(text.clone());
+            }
+            Note::StoreBack => snapshot.store_error = None,
+            Note::SetAside(_) | Note::Paused(..) | Note::Resumed(_) | Note::Fenced(_) | Note::SweepFound(_) => {}
+        }
+    }
+
+    /// The store did not answer the leaseholder.
+    ///
+    /// # Errors
+    /// Before the first membership, a store that can never work as it is ends the relay.
+    pub(crate) fn store_away(&mut self, error: Error) -> Result<()> {
+        if !self.joined && error.kind() == ErrorKind::Config {
+            return Err(error);
+        }
+        let text = error.story();
+        if self.snapshot.store_error.as_ref() != Some(&text) {
+            tracing::warn!(error = %text, "the store did not answer; trying again");
+        }
+        self.snapshot.store_error = Some(text);
+        Ok(())
+    }
+
+    pub(crate) fn trusted(&mut self) {
+        self.joined = true;
+        self.snapshot.store_error = None;
+    }
+
+    pub(crate) fn stopping(&mut self) {
+        self.snapshot.state = RelayState::Stopping;
+    }
+
+    /// The snapshot, when it is time for a new one.
+    pub(crate) fn show(&mut self, now: Tick, machine: &Machine) -> Option<RelaySnapshot> {
+        let fresh = self.shown_at.is_some_and(|shown| now.since(shown) < SNAPSHOT_EVERY);
+        if fresh && self.snapshot.state != RelayState::Stopping {
+            return None;
+        }
+        self.shown_at = Some(now);
+        let before = self.snapshot.clone();
+        let (rows, bytes) = machine.window();
+        self.snapshot.window_rows = rows;
+        self.snapshot.window_bytes = bytes;
+        self.snapshot.lanes = machine.held().into_iter().map(|held| held.lane).collect();
+        let shown = machine.destinations().into_iter().map(|view| {
+            let known = before.destinations.iter().find(|known| known.name == view.name);
+            DestinationSnapshot {
+                paused: view.paused.map(|(kind, text, since)| (kind, text, now.since(since))),
+                accepted: known.map_or(0, |known| known.accepted),
+                failed: known.map_or(0, |known| known.failed),
+                name: view.name,
+            }
+        });
+        self.snapshot.destinations = shown.collect();
+        if self.snapshot.state != RelayState::Stopping {
+            self.snapshot.state = match (self.joined, &self.snapshot.store_error, self.snapshot.lanes.is_empty()) {
+                (_, Some(_), _) => RelayState::StoreAway,
+                (false, None, _) => RelayState::Starting,
+                (true, None, true) => RelayState::Standby,
+                (true, None, false) => RelayState::Relaying,
+            };
+        }
+        telemetry::snapshot(&before, &self.snapshot);
+        Some(self.snapshot.clone())
+    }
+
+    /// Whether to ask the store now if the outbox is empty.
+    pub(crate) fn wants_count(&mut self, now: Tick, machine: &Machine) -> bool {
+        let rests = self.asked_at.is_some_and(|asked| now.since(asked) < COUNT_EVERY);
+        if !self.until_empty || self.asking || rests || self.snapshot.state == RelayState::Stopping {
+            return false;
+        }
+        let longest =
+            self.snapshot.destinations.iter().filter_map(|found| found.paused.as_ref()).map(|(.., long)| *long);
+        if longest.max().is_some_and(|long| long >= self.patience) {
+            self.ended = true;
+            return false;
+        }
+        let quiet = machine.is_idle() || (self.joined && machine.held().is_empty());
+        self.asking = quiet;
+        if quiet {
+            self.asked_at = Some(now);
+        }
+        quiet
+    }
+
+    pub(crate) fn counted(&mut self, count: Option<(bool, Left)>) {
+        self.asking = false;
+        if let Some((true, left)) = count {
+            self.left = Some(left);
+            self.ended = true;
+        }
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// When the loop must turn again, at the latest.
+    pub(crate) fn wake(&self, wake: Tick) -> Tick {
+        match self.shown_at {
+            Some(shown) => wake.min(shown + SNAPSHOT_EVERY),
+            None => wake,
+        }
+    }
+
+    pub(crate) fn summary(&self, machine: &Machine) -> Summary {
+        let paused = machine.destinations().into_iter();
+        Summary {
+            delivered: self.snapshot.delivered,
+            retried: self.snapshot.retried,
+            dead: self.snapshot.dead,
+            paused: paused.filter_map(|view| view.paused.map(|(_, text, _)| (view.name, text))).collect(),
+            left: self.left,
+            abandoned: if machine.is_drained() { 0 } else { machine.window().0 },
+        }
+    }
+
+    pub(crate) fn last(mut self) -> RelaySnapshot {
+        self.snapshot.state = RelayState::Stopped;
+        self.snapshot.lanes.clear();
+        self.snapshot
+    }
+}

@@ -1,0 +1,134 @@
+//! What a relay shows of itself.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use postrider_core::{DestinationName, ErrorKind, Lane};
+use tokio::sync::Notify;
+
+/// What a relay is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RelayState {
+    /// Not yet a member.
+    #[default]
+    Starting,
+    /// A member that holds no lane: another relay has them, or their leases have not run out yet.
+    Standby,
+    /// Reading and publishing.
+    Relaying,
+    /// The store cannot be reached; it goes on by itself.
+    StoreAway,
+    /// Finishing what is in flight.
+    Stopping,
+    /// Ended.
+    Stopped,
+}
+
+impl RelayState {
+    /// The word used in `/status` and in logs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Standby => "standby",
+            Self::Relaying => "relaying",
+            Self::StoreAway => "store-away",
+            Self::Stopping => "stopping",
+            Self::Stopped => "stopped",
+        }
+    }
+}
+
+/// One destination as it is now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DestinationSnapshot {
+    /// Its name.
+    pub name: DestinationName,
+    /// Why it pauses and for how long already, if it does.
+    pub paused: Option<(ErrorKind, String, Duration)>,
+    /// Messages accepted since the start.
+    pub accepted: u64,
+    /// Publishes failed since the start.
+    pub failed: u64,
+}
+
+/// A relay as it is now; at most a tenth of a second old.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct RelaySnapshot {
+    /// What it is doing.
+    pub state: RelayState,
+    /// Why the store is away, if it is.
+    pub store_error: Option<String>,
+    /// The lanes it holds.
+    pub lanes: Vec<Lane>,
+    /// Messages in memory.
+    pub window_rows: usize,
+    /// Bytes of them.
+    pub window_bytes: usize,
+    /// Its destinations.
+    pub destinations: Vec<DestinationSnapshot>,
+    /// Messages delivered and settled since the start.
+    pub delivered: u64,
+    /// Retries scheduled since the start.
+    pub retried: u64,
+    /// Messages given up since the start.
+    pub dead: u64,
+    /// When it last delivered or read something.
+    pub last_progress: Option<Instant>,
+}
+
+/// What is left in the outbox when a relay that runs until empty ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Left {
+    /// Not yet due by their own `deliver_at`.
+    pub delayed: u64,
+    /// Dead letters.
+    pub dead: u64,
+    /// Dead letters whose key waits for an operator.
+    pub holding: u64,
+}
+
+/// What a relay did, said when it ends.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Summary {
+    /// Messages delivered and settled.
+    pub delivered: u64,
+    /// Retries scheduled.
+    pub retried: u64,
+    /// Messages given up.
+    pub dead: u64,
+    /// Destinations that were paused at the end, with the cause.
+    pub paused: Vec<(DestinationName, String)>,
+    /// What is left in the outbox, where the relay ran until empty.
+    pub left: Option<Left>,
+    /// Messages that were in flight when the stop's deadline passed: they will be repeated.
+    pub abandoned: usize,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    snapshot: Mutex<RelaySnapshot>,
+    pub(crate) hint: Notify,
+}
+
+impl Shared {
+    pub(crate) fn set(&self, snapshot: RelaySnapshot) {
+        *self.snapshot.lock().unwrap_or_else(PoisonError::into_inner) = snapshot;
+    }
+}
+
+/// A hand on a running relay, for the process it runs in.
+#[derive(Debug, Clone)]
+pub struct RelayHandle(pub(crate) Arc<Shared>);
+
+impl RelayHandle {
+    /// Says that there are new messages, so that the relay looks at once. It may be called at any time and be lost
+    /// without harm: the relay would find them by itself within its poll interval.
+    pub fn hint(&self) {
+        self.0.hint.notify_one();
+    }
+
+    /// The relay as it is now.
+    pub fn snapshot(&self) -> RelaySnapshot {
+        self.0.snapshot.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

@@ -1,0 +1,198 @@
+//! The one home of event and metric names.
+//!
+//! The names and their labels are promises (docs/compatibility.md); [`METRICS`] is what docs/metrics.md is made from.
+
+use std::time::Instant;
+
+use metrics::{counter, gauge, histogram};
+use postrider_core::machine::Note;
+use postrider_core::{DestinationName, Finding, Level, StoreStatus};
+
+use crate::snapshot::RelaySnapshot;
+
+/// A metric: its name, its kind, its labels, and what it says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Metric {
+    /// Its name.
+    pub name: &'static str,
+    /// `counter`, `gauge` or `histogram` (of seconds).
+    pub kind: &'static str,
+    /// Its labels.
+    pub labels: &'static [&'static str],
+    /// What it says.
+    pub help: &'static str,
+}
+
+const READ: &str = "postrider_read_total";
+const ACCEPTED: &str = "postrider_accepted_total";
+const DELIVERED: &str = "postrider_delivered_total";
+const SET_ASIDE: &str = "postrider_set_aside_total";
+const FAILED: &str = "postrider_failed_total";
+const RETRIES: &str = "postrider_retries_total";
+const DEAD: &str = "postrider_dead_total";
+const FENCED: &str = "postrider_fenced_total";
+const SWEEP_FOUND: &str = "postrider_sweep_found_total";
+const STORE_ERRORS: &str = "postrider_store_errors_total";
+const PAUSED: &str = "postrider_destination_paused";
+const WINDOW_ROWS: &str = "postrider_window_messages";
+const WINDOW_BYTES: &str = "postrider_window_bytes";
+const LANES: &str = "postrider_lanes_held";
+const LANE_HELD: &str = "postrider_lane_held";
+const PENDING: &str = "postrider_pending_messages";
+const RETRYING: &str = "postrider_retrying_messages";
+const DELAYED: &str = "postrider_delayed_messages";
+const WAITING: &str = "postrider_set_aside_messages";
+const DEAD_LETTERS: &str = "postrider_dead_letters";
+const OLDEST: &str = "postrider_oldest_pending_seconds";
+const READ_SECONDS: &str = "postrider_read_seconds";
+const PUBLISH_SECONDS: &str = "postrider_publish_seconds";
+const SETTLE_SECONDS: &str = "postrider_settle_seconds";
+
+/// Every metric that a relay has.
+pub const METRICS: &[Metric] = &[
+    Metric { name: READ, kind: "counter", labels: &[], help: "Messages read into the window." },
+    Metric { name: ACCEPTED, kind: "counter", labels: &["destination"], help: "Messages a destination accepted." },
+    Metric { name: DELIVERED, kind: "counter", labels: &[], help: "Messages delivered and settled." },
+    Metric { name: SET_ASIDE, kind: "counter", labels: &[], help: "Messages set aside behind their key's head." },
+    Metric { name: FAILED, kind: "counter", labels: &["destination", "kind"], help: "Publishes that failed, by kind." },
+    Metric { name: RETRIES, kind: "counter", labels: &[], help: "Retries scheduled." },
+    Metric { name: DEAD, kind: "counter", labels: &["reason"], help: "Messages given up, by reason." },
+    Metric { name: FENCED, kind: "counter", labels: &[], help: "Lanes found to belong to another relay at a settle." },
+    Metric {
+        name: SWEEP_FOUND,
+        kind: "counter",
+        labels: &[],
+        help: "Messages that only the sweep found; must stay 0.",
+    },
+    Metric { name: STORE_ERRORS, kind: "counter", labels: &["kind"], help: "Reads and settles that failed, by kind." },
+    Metric { name: PAUSED, kind: "gauge", labels: &["destination"], help: "1 while the destination is paused." },
+    Metric { name: WINDOW_ROWS, kind: "gauge", labels: &[], help: "Messages in memory." },
+    Metric { name: WINDOW_BYTES, kind: "gauge", labels: &[], help: "Bytes of the messages in memory." },
+    Metric { name: LANES, kind: "gauge", labels: &[], help: "Lanes held." },
+    Metric { name: LANE_HELD, kind: "gauge", labels: &["lane"], help: "1 for each lane held, 0 after it was lost." },
+    Metric {
+        name: PENDING,
+        kind: "gauge",
+        labels: &[],
+        help: "Messages to be delivered; exact to 10,000, estimated above.",
+    },
+    Metric { name: RETRYING, kind: "gauge", labels: &[], help: "Messages that were tried and will be again." },
+    Metric { name: DELAYED, kind: "gauge", labels: &[], help: "Messages not yet due." },
+    Metric { name: WAITING, kind: "gauge", labels: &[], help: "Messages set aside." },
+    Metric { name: DEAD_LETTERS, kind: "gauge", labels: &[], help: "Dead letters." },
+    Metric {
+        name: OLDEST,
+        kind: "gauge",
+        labels: &[],
+        help: "Age of the oldest message that is due; 0 when there is none.",
+    },
+    Metric { name: READ_SECONDS, kind: "histogram", labels: &[], help: "Time of one read." },
+    Metric { name: PUBLISH_SECONDS, kind: "histogram", labels: &["destination"], help: "Time of one publish call." },
+    Metric { name: SETTLE_SECONDS, kind: "histogram", labels: &[], help: "Time of one settle." },
+];
+
+/// The start of something that is measured.
+pub(crate) fn started() -> Instant {
+    Instant::now()
+}
+
+pub(crate) fn read_took(started: Instant) {
+    histogram!(READ_SECONDS).record(started.elapsed());
+}
+
+pub(crate) fn settle_took(started: Instant) {
+    histogram!(SETTLE_SECONDS).record(started.elapsed());
+}
+
+pub(crate) fn publish_took(destination: &DestinationName, started: Instant) {
+    histogram!(PUBLISH_SECONDS, "destination" => destination.to_string()).record(started.elapsed());
+}
+
+/// Counts and logs what the machine noted.
+pub(crate) fn note(note: &Note) {
+    match note {
+        Note::Read(count) => counter!(READ).increment(*count),
+        Note::Accepted(destination, count) => {
+            counter!(ACCEPTED, "destination" => destination.to_string()).increment(*count);
+        }
+        Note::Delivered(count) => counter!(DELIVERED).increment(*count),
+        Note::SetAside(count) => counter!(SET_ASIDE).increment(*count),
+        Note::Failed { id, topic, destination, kind, text } => {
+            counter!(FAILED, "destination" => destination.to_string(), "kind" => kind.as_str()).increment(1);
+            tracing::debug!(%id, %topic, %destination, %kind, error = %text, "publish failed");
+        }
+        Note::Retry { id, attempts, after } => {
+            counter!(RETRIES).increment(1);
+            tracing::info!(%id, attempts, after_ms = after.as_millis(), "message will be tried again");
+        }
+        Note::Dead { id, row, reason, text } => {
+            counter!(DEAD, "reason" => reason.as_str()).increment(1);
+            let id = id.map(|id| id.to_string()).unwrap_or_default();
+            tracing::error!(id, row = row.0, %reason, error = %text, "message is dead; see `postrider dead list`");
+        }
+        Note::Paused(destination, kind, text) => {
+            gauge!(PAUSED, "destination" => destination.to_string()).set(1.0);
+            tracing::warn!(%destination, %kind, error = %text, "destination paused; no attempts are counted");
+        }
+        Note::Resumed(destination) => {
+            gauge!(PAUSED, "destination" => destination.to_string()).set(0.0);
+            tracing::info!(%destination, "destination goes on");
+        }
+        Note::StoreAway(kind, text) => {
+            counter!(STORE_ERRORS, "kind" => kind.as_str()).increment(1);
+            tracing::warn!(%kind, error = %text, "the store did not answer; trying again");
+        }
+        Note::StoreBack => tracing::info!("the store is back"),
+        Note::Fenced(lane) => {
+            counter!(FENCED).increment(1);
+            tracing::warn!(%lane, "the lane belongs to another relay now; nothing was changed");
+        }
+        Note::SweepFound(count) => {
+            counter!(SWEEP_FOUND).increment(*count);
+            tracing::error!(count, "the sweep found messages that reading had missed; please report this");
+        }
+    }
+}
+
+/// Logs what a broker's check found.
+pub(crate) fn findings(destination: &DestinationName, findings: &[Finding]) {
+    for finding in findings {
+        let Finding { level, subject, found, advice } = finding;
+        match level {
+            Level::Good => tracing::debug!(%destination, subject, found, "checked"),
+            Level::Warning | Level::Failure => tracing::warn!(%destination, subject, found, advice, "checked"),
+        }
+    }
+}
+
+/// Shows the relay's own numbers.
+pub(crate) fn snapshot(before: &RelaySnapshot, snapshot: &RelaySnapshot) {
+    gauge!(WINDOW_ROWS).set(float(snapshot.window_rows));
+    gauge!(WINDOW_BYTES).set(float(snapshot.window_bytes));
+    if before.lanes != snapshot.lanes {
+        gauge!(LANES).set(float(snapshot.lanes.len()));
+        for lane in before.lanes.iter().filter(|lane| !snapshot.lanes.contains(lane)) {
+            gauge!(LANE_HELD, "lane" => lane.to_string()).set(0.0);
+        }
+        for lane in &snapshot.lanes {
+            gauge!(LANE_HELD, "lane" => lane.to_string()).set(1.0);
+        }
+    }
+}
+
+/// Shows the outbox in numbers.
+pub(crate) fn store(status: &StoreStatus) {
+    let small = |n: u64| float(usize::try_from(n).unwrap_or(usize::MAX));
+    gauge!(PENDING).set(small(status.pending.value()));
+    gauge!(RETRYING).set(small(status.retrying.value()));
+    gauge!(DELAYED).set(small(status.delayed.value()));
+    gauge!(WAITING).set(small(status.set_aside.value()));
+    gauge!(DEAD_LETTERS).set(small(status.dead.value()));
+    gauge!(OLDEST).set(status.oldest_age.unwrap_or_default().as_secs_f64());
+}
+
+/// A count as the floating point number that gauges take; above 2^53 the last digits are lost.
+#[expect(clippy::cast_precision_loss, reason = "gauges are floating point")]
+const fn float(count: usize) -> f64 {
+    count as f64
+}
