@@ -5,8 +5,10 @@
 
 #[cfg(any(feature = "memory", feature = "sqlite"))]
 mod failures;
+mod history;
 #[cfg(any(feature = "memory", feature = "sqlite"))]
 mod page;
+mod registry;
 
 #[cfg(feature = "memory")]
 pub mod memory;
@@ -14,3 +16,6 @@ pub mod memory;
 pub mod postgres;
 #[cfg(feature = "sqlite-sql")]
 pub mod sqlite;
+
+pub use history::History;
+pub use registry::{BACKENDS, Backend, MigrateOptions, Pending, StoreOptions, ddl, migrate, open};

@@ -20,17 +20,8 @@ use postrider_core::{
 };
 use uuid::Uuid;
 
+use crate::History;
 use tables::Tables;
-
-/// Whether a store keeps what was delivered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum History {
-    /// A delivered message leaves no trace.
-    #[default]
-    Off,
-    /// A delivered message is moved to the history.
-    Kept,
-}
 
 /// An outbox in memory. Clones share it.
 #[derive(Debug, Clone)]

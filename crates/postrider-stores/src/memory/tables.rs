@@ -9,7 +9,7 @@ use postrider_core::{
     RowId, RowState, Term, Timestamp, lane_of,
 };
 
-use super::History;
+use crate::History;
 use crate::failures::{between, micros};
 
 /// A row of the outbox.

@@ -1,0 +1,53 @@
+//! What kind of thing SQLite's errors are.
+
+use postrider_core::{Error, ErrorKind};
+use rusqlite::ErrorCode;
+
+use super::SqliteOptions;
+
+/// Classifies an error of SQLite, with what was being done and what a person can do about it.
+pub(super) fn classify(options: &SqliteOptions, doing: &str, error: rusqlite::Error) -> Error {
+    let file = options.file().display();
+    let (kind, advice) = match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => (
+            ErrorKind::Unavailable,
+            format!("another connection has kept {file} locked for 5 s; keep write transactions short"),
+        ),
+        Some(ErrorCode::DiskFull) => {
+            (ErrorKind::Unavailable, format!("the disk of {file} is full; nothing is lost, free some space"))
+        }
+        Some(ErrorCode::SystemIoFailure) => {
+            (ErrorKind::Unavailable, format!("reading or writing {file} failed; look at the disk"))
+        }
+        Some(ErrorCode::OperationInterrupted) => {
+            (ErrorKind::Unavailable, "the time limit of this statement has passed".to_owned())
+        }
+        Some(ErrorCode::OutOfMemory) => (ErrorKind::Unavailable, "memory is short".to_owned()),
+        Some(ErrorCode::CannotOpen) if !options.file().exists() => (
+            ErrorKind::Config,
+            format!("there is no file {file}; create it with `postrider migrate --store {}`", options.url()),
+        ),
+        Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => (
+            ErrorKind::Config,
+            format!("{file} cannot be opened for writing; give the relay's user write permission on it and its folder"),
+        ),
+        Some(ErrorCode::NotADatabase) => {
+            (ErrorKind::Config, format!("{file} is not an SQLite database; check the path"))
+        }
+        Some(ErrorCode::DatabaseCorrupt) => {
+            (ErrorKind::Config, format!("{file} is damaged; run `pragma integrity_check` and restore it from a backup"))
+        }
+        Some(_) | None if error.to_string().contains("no such table") => (ErrorKind::Config, no_tables(options)),
+        Some(_) | None => (ErrorKind::Config, format!("{file} was not used as expected; run `postrider check`")),
+    };
+    Error::new(kind, format!("{doing}: {advice}")).because(error)
+}
+
+/// What to say where the tables are missing.
+pub(super) fn no_tables(options: &SqliteOptions) -> String {
+    format!(
+        "{} has no outbox tables; create them with `postrider migrate --store {}`",
+        options.file().display(),
+        options.url()
+    )
+}

@@ -1,0 +1,160 @@
+//! Recording outcomes, behind the fence.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use postrider_core::{
+    DestinationName, HeldLane, Lane, Outcome, RelayId, Result, Settled, Settlement, Settler, Timestamp,
+};
+use rusqlite::params;
+
+use super::SqliteOptions;
+use super::link::{Done, Link, Statements, Use};
+use crate::History;
+use crate::failures::{appended, micros};
+
+/// How long a transaction goes on taking settlements; its commit comes on top, and 20 ms in all are promised.
+pub(super) const HOLD: Duration = Duration::from_millis(12);
+/// How long the write lock stays free between two transactions of one call, so that waiting applications get it.
+pub(super) const BREATH: Duration = Duration::from_millis(5);
+
+const HOLDS: &str = r#"select 1 from "{p}lane" where lane = ?1 and owner = ?2 and term = ?3"#;
+const DELIVERED: &str = r#"delete from "{p}outbox" where id = ?1 and state in (0, 2)"#;
+const REMEMBER: &str = r#"insert or replace into "{p}delivered"
+  (id, message_id, topic, key, content_type, headers, attributes, created_at, attempts, settled_at, payload)
+select id, message_id, topic, key, content_type, headers, attributes, created_at, ?2, ?3, payload
+from "{p}outbox" where id = ?1 and state in (0, 2)"#;
+const ERRORS: &str = r#"select cast(errors as text) from "{p}outbox" where id = ?1 and state in (0, 2)"#;
+const RETRY: &str = r#"update "{p}outbox" set state = 0, next_attempt_at = ?2, attempts = ?3, waiting_for = ?4,
+  progress = ?5, errors = ?6, last_attempt_at = ?7 where id = ?1 and state in (0, 2)"#;
+const SET_ASIDE: &str = r#"update "{p}outbox" set state = 2, next_attempt_at = null, waiting_for = ?2
+where id = ?1 and state in (0, 2)"#;
+const DEAD: &str = r#"update "{p}outbox" set state = 1, next_attempt_at = null, attempts = ?2, waiting_for = ?3,
+  errors = ?4, last_attempt_at = ?5, dead_at = ?5, dead_reason = ?6 where id = ?1 and state in (0, 2)"#;
+
+/// The writer of outcomes.
+#[derive(Debug)]
+pub(super) struct SqliteSettler {
+    link: Link,
+}
+
+impl SqliteSettler {
+    pub(super) fn new(options: Arc<SqliteOptions>) -> Self {
+        Self { link: Link::new(options, Use::Settling) }
+    }
+}
+
+#[async_trait]
+impl Settler for SqliteSettler {
+    async fn settle(&mut self, me: RelayId, leases: &[HeldLane], batch: &[Settlement]) -> Result<Settled> {
+        let wanted: BTreeSet<Lane> = batch.iter().map(|settlement| settlement.lane).collect();
+        let mut leases: Vec<HeldLane> = leases.iter().copied().filter(|held| wanted.contains(&held.lane)).collect();
+        let batch = batch.to_vec();
+        let settled = self.link.run(move |session| {
+            let mut rows = Vec::with_capacity(batch.len());
+            let mut rest = batch.as_slice();
+            loop {
+                let begun = Instant::now();
+                let (held, done) = session.writing("settling", |statements| {
+                    let held = still_held(statements, me, &leases)?;
+                    let settling = Settling { statements, me, now: statements.now()?, held: &held };
+                    let done = settling.some(rest, begun, &mut rows)?;
+                    Ok((held, done))
+                })?;
+                leases = held;
+                rest = rest.get(done..).unwrap_or_default();
+                if rest.is_empty() {
+                    let lanes = leases.iter().map(|held| held.lane).collect();
+                    return Ok(Settled { rows, lanes });
+                }
+                std::thread::sleep(BREATH);
+            }
+        });
+        settled.await
+    }
+}
+
+/// The leases that stand under this owner and term. The write lock is held, so none of them can change before the end.
+fn still_held(statements: &Statements<'_>, me: RelayId, leases: &[HeldLane]) -> Done<Vec<HeldLane>> {
+    let owner = me.to_string();
+    let mut held = Vec::with_capacity(leases.len());
+    for lease in leases {
+        if statements.first(HOLDS, params![lease.lane.0, owner, lease.term.0], |_| Ok(()))?.is_some() {
+            held.push(*lease);
+        }
+    }
+    Ok(held)
+}
+
+/// One transaction's worth of settling.
+struct Settling<'s, 'c> {
+    statements: &'s Statements<'c>,
+    me: RelayId,
+    now: Timestamp,
+    held: &'s [HeldLane],
+}
+
+impl Settling<'_, '_> {
+    /// Settles until the time is up, at least one; how many were looked at.
+    fn some(&self, batch: &[Settlement], begun: Instant, rows: &mut Vec<postrider_core::RowId>) -> Done<usize> {
+        let lanes: BTreeSet<Lane> = self.held.iter().map(|held| held.lane).collect();
+        for (place, settlement) in batch.iter().enumerate() {
+            if place > 0 && begun.elapsed() >= HOLD {
+                return Ok(place);
+            }
+            if lanes.contains(&settlement.lane) && self.one(settlement)? > 0 {
+                rows.push(settlement.row);
+            }
+        }
+        Ok(batch.len())
+    }
+
+    fn one(&self, settlement: &Settlement) -> Done<usize> {
+        let (statements, now, id) = (self.statements, self.now.0, settlement.row.0);
+        match &settlement.outcome {
+            Outcome::Delivered => {
+                if statements.options.history == History::Kept {
+                    statements.execute(REMEMBER, params![id, settlement.attempt.0, now])?;
+                }
+                statements.execute(DELIVERED, [id])
+            }
+            Outcome::Retry { after, attempts, waiting_for, progress, failures } => {
+                let Some(errors) = self.errors(id)? else { return Ok(0) };
+                let errors = appended(errors.as_deref(), self.now, self.me, settlement.attempt, failures);
+                let next = now.saturating_add(micros(*after));
+                let owed = waiting_for.as_deref().map(array);
+                statements.execute(RETRY, params![id, next, attempts, owed, object(progress), errors, now])
+            }
+            Outcome::SetAside { waiting_for } => {
+                statements.execute(SET_ASIDE, params![id, waiting_for.as_deref().map(array)])
+            }
+            Outcome::Dead { reason, attempts, waiting_for, failures } => {
+                let Some(errors) = self.errors(id)? else { return Ok(0) };
+                let errors = appended(errors.as_deref(), self.now, self.me, settlement.attempt, failures);
+                let owed = waiting_for.as_deref().map(array);
+                statements.execute(DEAD, params![id, attempts, owed, errors, now, reason.code()])
+            }
+        }
+    }
+
+    /// The errors column of a row that can be settled; none where there is no such row.
+    fn errors(&self, id: i64) -> Done<Option<Option<String>>> {
+        self.statements.first(ERRORS, [id], |row| {
+            let bytes = row.get_ref(0)?.as_bytes_or_null().unwrap_or_default();
+            Ok(bytes.and_then(|bytes| String::from_utf8(bytes.to_vec()).ok()))
+        })
+    }
+}
+
+fn array(names: &[DestinationName]) -> String {
+    let names: Vec<&str> = names.iter().map(DestinationName::as_str).collect();
+    serde_json::Value::from(names).to_string()
+}
+
+fn object(progress: &BTreeMap<DestinationName, u32>) -> Option<String> {
+    let counts: serde_json::Map<String, serde_json::Value> =
+        progress.iter().map(|(name, n)| (name.to_string(), (*n).into())).collect();
+    (!counts.is_empty()).then(|| serde_json::Value::Object(counts).to_string())
+}
