@@ -17,9 +17,6 @@ mod cohort;
 #[cfg(feature = "sqlite")]
 mod dead;
 pub mod enqueue;
-<<<<<<< HEAD
-pub mod upgrade;
-=======
 #[cfg(feature = "sqlite")]
 mod fault;
 #[cfg(feature = "sqlite")]
@@ -45,6 +42,8 @@ mod status;
 #[cfg(feature = "sqlite")]
 mod store;
 
+pub mod upgrade;
+
 #[cfg(feature = "sqlite")]
 pub use backend::BACKEND;
 #[cfg(feature = "sqlite")]
@@ -55,4 +54,3 @@ pub use options::{Prefix, SqliteOptions};
 pub use schema::{DEFAULT_LANES, VERSION, ddl, migrate};
 #[cfg(feature = "sqlite")]
 pub use store::SqliteStore;
->>>>>>> a613612 (Add the SQLite store and the registry of stores)
