@@ -1,3 +1,84 @@
-//! The `postrider` binary.
+//! The `postrider` binary: the relay daemon and its tools.
+//!
+//! [`cli`] says what can be typed, [`config`] reads files, variables and flags, [`verbs`] has one file per verb,
+//! [`admin`] serves `/metrics`, `/livez`, `/readyz` and `/status`, [`wiring`] opens stores and brokers.
 
-fn main() {}
+mod admin;
+mod cli;
+mod config;
+mod exit;
+mod failure;
+mod logs;
+mod output;
+mod redact;
+mod running;
+mod signals;
+mod verbs;
+mod wiring;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::{Cli, ConfigVerb, Verb};
+use config::Config;
+use config::layers::{FILE_VARIABLE, Layers};
+use exit::Exit;
+use failure::{Failure, Outcome};
+
+fn main() -> ExitCode {
+    // Two TLS providers are compiled in through the clients; without a default the first handshake would panic.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let cli = Cli::parse();
+    match run(cli) {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            let _ = writeln!(std::io::stderr(), "{}", redact::scrub(&failure.lines()));
+            failure.exit.into()
+        }
+    }
+}
+
+fn run(cli: Cli) -> Outcome<Exit> {
+    match &cli.verb {
+        Verb::Init(init) => return init.run(&cli.global),
+        Verb::Completions(completions) => return completions.run(),
+        _ => {}
+    }
+    let config = configured(&cli)?;
+    redact::remember(config.secrets());
+    logs::start(&config.log);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|error| {
+        Failure::usage(format!("cannot start: {error}"), "free memory or raise the limit of threads")
+    })?;
+    let exit = runtime.block_on(perform(cli.verb, &config));
+    // A thread that is stuck in a system call must not keep the process.
+    runtime.shutdown_background();
+    exit
+}
+
+async fn perform(verb: Verb, config: &Config) -> Outcome<Exit> {
+    match verb {
+        Verb::Init(_) | Verb::Completions(_) => Ok(Exit::Good),
+        Verb::Migrate(verb) => verb.run(config).await,
+        Verb::Relay(verb) => verb.run(config).await,
+        Verb::Enqueue(verb) => verb.run(config).await,
+        Verb::Status(verb) => verb.run(config).await,
+        Verb::Explain(verb) => verb.run(config).await,
+        Verb::Dead(verb) => verb.run(config).await,
+        Verb::Prune(verb) => verb.run(config).await,
+        Verb::Check(verb) => verb.run(config).await,
+        Verb::Config(ConfigVerb::Show(verb)) => verb.run(config),
+    }
+}
+
+fn configured(cli: &Cli) -> Outcome<Config> {
+    let named = cli.global.config.clone().or_else(|| std::env::var_os(FILE_VARIABLE).map(PathBuf::from));
+    let file = config::file_to_read(named);
+    let variables = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())));
+    let flags = cli.global.settings().into_iter().chain(cli.verb.settings());
+    Config::from_layers(Layers::read(file.as_deref(), variables, flags)?)
+}

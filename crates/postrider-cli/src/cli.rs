@@ -1,0 +1,133 @@
+//! What can be typed.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::config::flags::SettingFlags;
+use crate::config::keys::{FORMATS, LEVELS};
+use crate::verbs;
+
+const AFTER: &str = "\
+Flags beat variables (POSTRIDER_RETRY__MAX_ATTEMPTS), variables beat postrider.toml.
+
+Exit codes: 0 done or well, 1 a bad answer (stuck, a failed check), 2 no answer (usage, configuration, database away),
+3 refused without --yes, 130 ended by a second signal.
+
+Example, without any file:
+  postrider migrate --store sqlite:app.db
+  postrider enqueue orders.placed --key 42 --payload '{\"order\":1}' --store sqlite:app.db
+  postrider relay --store sqlite:app.db --broker stdout: --until-empty";
+
+/// A transactional outbox: messages written in your database's transactions, delivered at least once and in order.
+#[derive(Debug, Parser)]
+#[command(name = "postrider", version, about, after_help = AFTER, max_term_width = 110)]
+pub(crate) struct Cli {
+    /// What every verb takes.
+    #[command(flatten)]
+    pub(crate) global: Global,
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+/// The flags of every verb.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Global {
+    /// The configuration file [default: postrider.toml, if it is there; variable POSTRIDER_CONFIG]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Where messages wait: postgres://user@host/database or sqlite:FILE
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) store: Option<String>,
+    /// Where messages go, in place of every [broker] of the file: stdout:, file:PATH, http(s)://..., nats://...
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) broker: Option<String>,
+    /// How much is logged, to standard error
+    #[arg(long, global = true, value_name = "LEVEL", value_parser = clap::builder::PossibleValuesParser::new(LEVELS))]
+    pub(crate) log_level: Option<String>,
+    /// How it is written
+    #[arg(long, global = true, value_name = "FORMAT", value_parser = clap::builder::PossibleValuesParser::new(FORMATS))]
+    pub(crate) log_format: Option<String>,
+}
+
+impl Global {
+    /// The settings among them: path, value, name of the flag.
+    pub(crate) fn settings(&self) -> Vec<(String, String, String)> {
+        [
+            ("outbox.store", &self.store, "store"),
+            (crate::config::layers::QUICK_BROKER, &self.broker, "broker"),
+            ("log.level", &self.log_level, "log-level"),
+            ("log.format", &self.log_format, "log-format"),
+        ]
+        .into_iter()
+        .filter_map(|(path, value, flag)| Some((path.to_owned(), value.clone()?, flag.to_owned())))
+        .collect()
+    }
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Write a commented postrider.toml
+    #[command(after_help = verbs::init::EXAMPLE)]
+    Init(verbs::init::Init),
+    /// Create or upgrade the tables
+    #[command(after_help = verbs::migrate::EXAMPLE)]
+    Migrate(verbs::migrate::Migrate),
+    /// Run the relay: move messages from the outbox to the broker
+    #[command(after_help = verbs::relay::EXAMPLE)]
+    Relay(verbs::relay::Relay),
+    /// Write messages into the outbox, in one transaction
+    #[command(after_help = verbs::enqueue::EXAMPLE)]
+    Enqueue(verbs::enqueue::Enqueue),
+    /// Show the backlog, the relays and a verdict
+    #[command(after_help = verbs::status::EXAMPLE)]
+    Status(verbs::status::Status),
+    /// Say where a message, or every message of a key, is and why
+    #[command(after_help = verbs::explain::EXAMPLE)]
+    Explain(verbs::explain::Explain),
+    /// Look at dead letters, replay or discard them
+    #[command(after_help = verbs::dead::EXAMPLE)]
+    Dead(verbs::dead::Dead),
+    /// Remove what is past its retention, once
+    #[command(after_help = verbs::prune::EXAMPLE)]
+    Prune(verbs::prune::Prune),
+    /// Look for what weakens a promise, and say what to do about it
+    #[command(after_help = verbs::check::EXAMPLE)]
+    Check(verbs::check::Check),
+    /// Show the configuration
+    #[command(subcommand)]
+    Config(ConfigVerb),
+    /// Print the completions of a shell
+    #[command(after_help = verbs::completions::EXAMPLE)]
+    Completions(verbs::completions::Completions),
+}
+
+/// What can be done with the configuration.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigVerb {
+    /// Print what is in force and where it comes from, without secrets
+    #[command(after_help = verbs::config::EXAMPLE)]
+    Show(verbs::config::Show),
+}
+
+impl Verb {
+    /// The settings given as flags of the verb itself.
+    pub(crate) fn settings(&self) -> Vec<(String, String, String)> {
+        let SettingFlags(flags) = match self {
+            Self::Relay(relay) => relay.flags(),
+            Self::Config(ConfigVerb::Show(show)) => show.settings.clone(),
+            Self::Prune(prune) => prune.flags(),
+            Self::Migrate(migrate) => migrate.flags(),
+            Self::Init(_)
+            | Self::Enqueue(_)
+            | Self::Status(_)
+            | Self::Explain(_)
+            | Self::Dead(_)
+            | Self::Check(_)
+            | Self::Completions(_) => SettingFlags::default(),
+        };
+        flags
+    }
+}

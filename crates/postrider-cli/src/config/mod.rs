@@ -1,0 +1,143 @@
+//! The configuration: read in layers, checked once, then plain values.
+
+pub(crate) mod flags;
+pub(crate) mod keys;
+pub(crate) mod layers;
+pub(crate) mod nearest;
+mod sections;
+pub(crate) mod show;
+pub(crate) mod template;
+pub(crate) mod values;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use postrider_core::{LaneCount, Retention, RetryPolicy, Secret, TopicPattern};
+
+use layers::Layers;
+
+use crate::failure::Outcome;
+
+/// Where messages wait.
+#[derive(Debug, Clone)]
+pub(crate) struct Outbox {
+    /// The address, with its password where it has one.
+    pub(crate) store: Option<Secret>,
+    /// The schema of the tables; none for the store's default.
+    pub(crate) schema: Option<String>,
+    /// What the tables' names begin with; none for the default.
+    pub(crate) prefix: Option<String>,
+    /// The number of lanes of new tables; none for the store's default.
+    pub(crate) lanes: Option<LaneCount>,
+    /// What stands before the database; none for the store's default.
+    pub(crate) pooling: Option<String>,
+    /// How long delivered messages are kept; none keeps none.
+    pub(crate) history: Option<Duration>,
+}
+
+/// How the relay runs.
+#[derive(Debug, Clone)]
+pub(crate) struct Relay {
+    /// Its label.
+    pub(crate) name: String,
+    /// Rows of the window.
+    pub(crate) window_rows: usize,
+    /// Bytes of the window.
+    pub(crate) window_bytes: usize,
+    /// The longest pause between reads.
+    pub(crate) poll_interval: Duration,
+    /// The lease; none for the store's default.
+    pub(crate) lease: Option<Duration>,
+    /// How long a graceful stop may take.
+    pub(crate) stop_deadline: Duration,
+    /// The longest pause between two probes of a destination.
+    pub(crate) max_pause: Duration,
+    /// How long `--until-empty` waits for a paused destination.
+    pub(crate) patience: Duration,
+}
+
+/// Where messages go.
+#[derive(Debug, Clone)]
+pub(crate) struct BrokerSection {
+    /// Its name in the configuration.
+    pub(crate) name: String,
+    /// Its address, with its password where it has one.
+    pub(crate) url: Secret,
+    /// Its own options, as they were written.
+    pub(crate) options: toml::Table,
+}
+
+/// Which topics go where.
+#[derive(Debug, Clone)]
+pub(crate) struct Route {
+    /// The topics.
+    pub(crate) topics: TopicPattern,
+    /// The name of the broker.
+    pub(crate) broker: String,
+    /// The place in it.
+    pub(crate) destination: String,
+}
+
+/// The admin address.
+#[derive(Debug, Clone)]
+pub(crate) struct Admin {
+    /// Where it listens; none when it is off.
+    pub(crate) listen: Option<SocketAddr>,
+    /// What callers present.
+    pub(crate) token: Option<Secret>,
+}
+
+/// How logs are written.
+#[derive(Debug, Clone)]
+pub(crate) struct Log {
+    /// The level.
+    pub(crate) level: String,
+    /// `text` or `json`.
+    pub(crate) format: String,
+}
+
+/// Everything in force.
+#[derive(Debug, Clone)]
+pub(crate) struct Config {
+    /// Where messages wait.
+    pub(crate) outbox: Outbox,
+    /// How the relay runs.
+    pub(crate) relay: Relay,
+    /// When to try again.
+    pub(crate) retry: RetryPolicy,
+    /// The same for some topics; the first that matches wins.
+    pub(crate) topics: Vec<(TopicPattern, RetryPolicy)>,
+    /// The brokers.
+    pub(crate) brokers: Vec<BrokerSection>,
+    /// The routes.
+    pub(crate) routes: Vec<Route>,
+    /// How long what is settled is kept.
+    pub(crate) retention: Retention,
+    /// The admin address.
+    pub(crate) admin: Admin,
+    /// How logs are written.
+    pub(crate) log: Log,
+    /// Where each value comes from.
+    pub(crate) layers: Layers,
+}
+
+impl Config {
+    /// Checks the layers and reads the values.
+    pub(crate) fn from_layers(layers: Layers) -> Outcome<Self> {
+        sections::read(layers)
+    }
+
+    /// Every secret in it, for the masks.
+    pub(crate) fn secrets(&self) -> Vec<String> {
+        sections::secrets(self)
+    }
+}
+
+/// The file to read: the one named, or the one of the current folder when it is there.
+pub(crate) fn file_to_read(named: Option<PathBuf>) -> Option<PathBuf> {
+    named.or_else(|| {
+        let default = PathBuf::from(layers::DEFAULT_FILE);
+        default.exists().then_some(default)
+    })
+}

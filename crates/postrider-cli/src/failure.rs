@@ -1,0 +1,90 @@
+//! What a user sees when a verb cannot go on: one line that says what, one line that says what to do next.
+
+use postrider_core::{Error, ErrorKind};
+
+use crate::exit::Exit;
+
+/// A result whose error is for the user's eyes.
+pub(crate) type Outcome<T> = Result<T, Failure>;
+
+/// Why a verb ended, and the next step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    /// What is wrong, in one line.
+    pub(crate) what: String,
+    /// What to do about it, in one line.
+    pub(crate) next: String,
+    /// The exit code.
+    pub(crate) exit: Exit,
+}
+
+impl Failure {
+    /// Wrong usage, or a wrong setting.
+    pub(crate) fn usage(what: impl Into<String>, next: impl Into<String>) -> Self {
+        Self { what: what.into(), next: next.into(), exit: Exit::Unknown }
+    }
+
+    /// A change that needs a confirmation.
+    pub(crate) fn refused(what: impl Into<String>, next: impl Into<String>) -> Self {
+        Self { what: what.into(), next: next.into(), exit: Exit::Refused }
+    }
+
+    /// A bad answer.
+    pub(crate) fn bad(what: impl Into<String>, next: impl Into<String>) -> Self {
+        Self { what: what.into(), next: next.into(), exit: Exit::Bad }
+    }
+
+    /// What the store said.
+    pub(crate) fn store(error: &Error) -> Self {
+        let next = match error.kind() {
+            ErrorKind::Unavailable => {
+                "check that the database runs and that the address (--store, outbox.store) is right, then run this again"
+            }
+            ErrorKind::Throttled => "the database is busy: run this again in a moment",
+            ErrorKind::Unknown => "the outcome is not known: look at the state with `postrider status` before a repeat",
+            ErrorKind::Rejected => "correct the message and run this again",
+            ErrorKind::Fenced => "another relay has taken over: run this again",
+            ErrorKind::Config => {
+                "`postrider migrate` creates or upgrades the tables; `postrider check` looks at the rest"
+            }
+        };
+        Self { what: one_line(&error.story()), next: next.to_owned(), exit: Exit::Unknown }
+    }
+
+    /// What a broker said.
+    pub(crate) fn broker(error: &Error) -> Self {
+        let next = match error.kind() {
+            ErrorKind::Unavailable | ErrorKind::Throttled | ErrorKind::Unknown => {
+                "check that the broker runs and that its address (--broker, broker.NAME.url) is right"
+            }
+            ErrorKind::Rejected | ErrorKind::Fenced | ErrorKind::Config => {
+                "correct the [broker] section; `postrider config show` prints what is in force and where it comes from"
+            }
+        };
+        Self { what: one_line(&error.story()), next: next.to_owned(), exit: Exit::Unknown }
+    }
+
+    /// The two lines.
+    pub(crate) fn lines(&self) -> String {
+        format!("error: {}\nnext: {}", self.what, self.next)
+    }
+}
+
+/// The text with its line breaks replaced, so that one error stays one line.
+pub(crate) fn one_line(text: &str) -> String {
+    text.split(['\r', '\n']).map(str::trim).filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_two_lines_whatever_its_cause_says() {
+        let error =
+            Error::new(ErrorKind::Unavailable, "connecting to the database").because("refused\nby the host\r\n");
+        let lines = Failure::store(&error).lines();
+        assert_eq!(lines.lines().count(), 2, "{lines}");
+        assert!(lines.contains("refused; by the host"), "{lines}");
+    }
+}

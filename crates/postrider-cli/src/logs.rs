@@ -1,0 +1,60 @@
+//! Logs: to standard error, as text or JSON, without secrets.
+
+use std::io::{self, IsTerminal, Write};
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::config::Log;
+use crate::redact;
+
+/// Starts logging.
+pub(crate) fn start(log: &Log) {
+    // The clients' own chatter is shown from `debug` on.
+    let filter = match log.level.as_str() {
+        level @ ("debug" | "trace") => EnvFilter::new(level),
+        level => EnvFilter::new(format!(
+            "warn,postrider={level},postrider_core={level},postrider_relay={level},postrider_stores={level},postrider_brokers={level}"
+        )),
+    };
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(Scrubbed);
+    // A second start (in one process) keeps the first logger.
+    let _ = match log.format.as_str() {
+        "json" => builder.json().flatten_event(true).with_current_span(false).with_span_list(false).try_init(),
+        _ => builder.with_ansi(io::stderr().is_terminal() && crate::output::paint::wanted()).try_init(),
+    };
+}
+
+/// Standard error, one line at a time, without secrets.
+#[derive(Debug, Clone, Copy)]
+struct Scrubbed;
+
+impl<'a> MakeWriter<'a> for Scrubbed {
+    type Writer = Line;
+
+    fn make_writer(&'a self) -> Line {
+        Line(Vec::new())
+    }
+}
+
+/// One event, written when it is complete.
+#[derive(Debug)]
+struct Line(Vec<u8>);
+
+impl Write for Line {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        let text = redact::scrub(&String::from_utf8_lossy(&self.0));
+        let _ = io::stderr().write_all(text.as_bytes());
+    }
+}

@@ -1,0 +1,126 @@
+//! From the configuration to a running relay, and from its snapshot to the admin address.
+
+use std::sync::Arc;
+
+use postrider_core::{Broker, DestinationName, DestinationTemplate, Store, TopicPattern};
+use postrider_relay::{Relay, RelaySnapshot, RelayState as State, Summary};
+use tokio_util::sync::CancellationToken;
+
+use crate::admin::live::Live;
+use crate::admin::report::{DestinationReport, RelayState, Report};
+use crate::config::{BrokerSection, Config, Route};
+use crate::failure::{Failure, Outcome};
+
+/// What a relay is built from.
+#[derive(Debug)]
+pub(crate) struct Setup<'a> {
+    /// The configuration.
+    pub(crate) config: &'a Config,
+    /// The outbox, open.
+    pub(crate) store: Arc<dyn Store>,
+    /// The broker, open.
+    pub(crate) broker: Arc<dyn Broker>,
+    /// Its section.
+    pub(crate) section: &'a BrokerSection,
+    /// The route to it.
+    pub(crate) route: &'a Route,
+    /// How it ends.
+    pub(crate) ending: Ending,
+}
+
+/// How a relay ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// When it is told to.
+    WhenStopped,
+    /// By itself, when the outbox is empty.
+    WhenEmpty,
+}
+
+/// Runs the relay.
+pub(crate) async fn run(setup: Setup<'_>, live: &Live, stop: CancellationToken) -> Outcome<Summary> {
+    let config = setup.config;
+    let template = DestinationTemplate::parse(&setup.route.destination).map_err(|what| {
+        Failure::usage(
+            format!("route[0].destination: {what}"),
+            "write a place such as \"{topic}\" or \"events.{topic}\"",
+        )
+    })?;
+    let name = DestinationName::new(&setup.section.name);
+    let broker = Arc::clone(&setup.broker);
+    let mut builder = Relay::builder(setup.store)
+        .name(config.relay.name.clone())
+        .destination(name.clone(), setup.broker, template)
+        .route(setup.route.topics.clone(), name)
+        .window(config.relay.window_rows, config.relay.window_bytes)
+        .max_poll_interval(config.relay.poll_interval)
+        .max_pause(config.relay.max_pause)
+        .patience(config.relay.patience)
+        .stop_deadline(config.relay.stop_deadline)
+        .retention(config.retention);
+    for (topics, policy) in &config.topics {
+        builder = builder.retry(topics.clone(), *policy);
+    }
+    builder = builder.retry(TopicPattern::every(), config.retry);
+    if let Some(lease) = config.relay.lease {
+        builder = builder.lease(lease);
+    }
+    if setup.ending == Ending::WhenEmpty {
+        builder = builder.until_empty();
+    }
+    let relay = builder.build().map_err(|error| Failure::store(&error))?;
+    let (handle, label) = (relay.handle(), config.relay.name.clone());
+    live.relaying(move || report(&label, handle.snapshot()));
+    let summary = relay.run(stop).await.map_err(|error| Failure::store(&error));
+    broker.close().await;
+    summary
+}
+
+/// The last line of a run.
+pub(crate) fn last_line(summary: &Summary) -> String {
+    let mut line = format!("delivered {}, retried {}, given up {}", summary.delivered, summary.retried, summary.dead);
+    if let Some(left) = &summary.left {
+        let (delayed, dead, holding) = (left.delayed, left.dead, left.holding);
+        line.push_str(&format!("; left in the outbox: {delayed} delayed, {dead} dead, {holding} holding"));
+    }
+    if summary.abandoned > 0 {
+        line.push_str(&format!("; {} in flight at the deadline are delivered again", summary.abandoned));
+    }
+    line
+}
+
+fn report(label: &str, snapshot: RelaySnapshot) -> Report {
+    let number = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+    let destinations = snapshot.destinations.into_iter().map(|destination| {
+        let paused = destination.paused;
+        DestinationReport {
+            name: destination.name.to_string(),
+            paused_seconds: paused.as_ref().map(|(.., since)| since.as_secs_f64()),
+            kind: paused.as_ref().map(|(kind, ..)| kind.as_str().to_owned()),
+            cause: paused.map(|(_, cause, _)| crate::redact::scrub(&cause)),
+            accepted: destination.accepted,
+            failed: destination.failed,
+        }
+    });
+    Report {
+        relay: label.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        state: match snapshot.state {
+            State::Starting => RelayState::Starting,
+            State::Standby => RelayState::Standby,
+            State::Relaying => RelayState::Relaying,
+            State::StoreAway => RelayState::StoreAway,
+            State::Stopping => RelayState::Stopping,
+            State::Stopped => RelayState::Stopped,
+        },
+        because: snapshot.store_error.map(|error| crate::redact::scrub(&error)),
+        lanes: number(snapshot.lanes.len()),
+        window_rows: number(snapshot.window_rows),
+        window_bytes: number(snapshot.window_bytes),
+        delivered: snapshot.delivered,
+        retried: snapshot.retried,
+        dead: snapshot.dead,
+        last_progress_seconds: snapshot.last_progress.map(|at| at.elapsed().as_secs_f64()),
+        destinations: destinations.collect(),
+    }
+}

@@ -1,0 +1,172 @@
+//! Changing many dead letters: counted first, confirmed, at a bounded rate, with progress.
+
+use std::time::Duration;
+
+use clap::Args;
+use postrider_core::{DeadFilter, MessageId, Operator};
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::dead::group_table;
+use super::dead_filter::Filter;
+use crate::config::Config;
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::output::progress;
+use crate::{output, wiring};
+
+/// Rows that one transaction changes: small, so that the application never waits for it.
+const BATCH: u32 = 500;
+/// How often a bounded rate hands out its share.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Which dead letters, and how.
+#[derive(Debug, Args)]
+pub(crate) struct Bulk {
+    /// Which ones
+    #[command(flatten)]
+    filter: Filter,
+    /// Count, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Needed unless single messages are named with --id
+    #[arg(long, short)]
+    yes: bool,
+    /// At most so many per second
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    rate: Option<u32>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is done to them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// Made pending again.
+    Replay,
+    /// Removed for good.
+    Discard,
+}
+
+impl Change {
+    const fn past(self) -> &'static str {
+        match self {
+            Self::Replay => "replayed",
+            Self::Discard => "discarded",
+        }
+    }
+
+    const fn verb(self) -> &'static str {
+        match self {
+            Self::Replay => "replay",
+            Self::Discard => "discard",
+        }
+    }
+
+    async fn batch(self, operator: &mut dyn Operator, filter: &DeadFilter, limit: u32) -> Outcome<Vec<MessageId>> {
+        let changed = match self {
+            Self::Replay => operator.replay(filter, limit).await,
+            Self::Discard => operator.discard(filter, limit).await,
+        };
+        changed.map_err(|error| Failure::store(&error))
+    }
+}
+
+impl Bulk {
+    /// Counts, asks for the confirmation, changes.
+    pub(crate) async fn run(&self, config: &Config, change: Change) -> Outcome<Exit> {
+        let filter = self.filter.read()?;
+        let mut operator = wiring::operator(config).await?;
+        let started = Instant::now();
+        let groups = operator.dead_groups(&filter).await.map_err(|error| Failure::store(&error))?;
+        let total: u64 = groups.iter().map(|group| group.count).sum();
+        if total == 0 {
+            return self.nothing(change);
+        }
+        if self.dry_run || !(self.yes || self.filter.names_messages()) {
+            if self.json {
+                output::json::print(&json!({ "dry_run": true, "matching": total }))?;
+            } else {
+                output::print(&format!("{}\n{total} would be {}", group_table(&groups), change.past()))?;
+            }
+            return if self.dry_run {
+                Ok(Exit::Good)
+            } else {
+                Err(Failure::refused(
+                    format!("{total} dead letters match and nothing was changed"),
+                    format!("repeat `postrider dead {}` with --yes", change.verb()),
+                ))
+            };
+        }
+        let ids = self.change(&mut *operator, change, &filter, total, started).await?;
+        if self.json {
+            let texts: Vec<String> = ids.iter().map(ToString::to_string).collect();
+            output::json::print(&json!({ change.past(): ids.len(), "matching": total, "ids": texts }))?;
+        } else {
+            output::print(&format!("{} {} of {total}", change.past(), ids.len()))?;
+        }
+        Ok(Exit::Good)
+    }
+
+    fn nothing(&self, change: Change) -> Outcome<Exit> {
+        if self.json {
+            output::json::print(&json!({ change.past(): 0, "matching": 0, "ids": [] }))?;
+            return Ok(Exit::Good);
+        }
+        if self.filter.names_messages() {
+            return Err(Failure::bad(
+                "no dead letter matches",
+                "`postrider explain ID` tells where the message is; somebody else may have been faster",
+            ));
+        }
+        output::print("no dead letter matches")?;
+        Ok(Exit::Good)
+    }
+
+    async fn change(
+        &self,
+        operator: &mut dyn Operator,
+        change: Change,
+        filter: &DeadFilter,
+        total: u64,
+        started: Instant,
+    ) -> Outcome<Vec<MessageId>> {
+        let bar = progress::bar(total, change.past());
+        let mut ids = Vec::new();
+        loop {
+            let done = u64::try_from(ids.len()).unwrap_or(u64::MAX);
+            let left = u32::try_from(total.saturating_sub(done)).unwrap_or(u32::MAX);
+            let allowed = self.allowed(done, started.elapsed()).min(left);
+            if left == 0 {
+                break;
+            }
+            if allowed == 0 {
+                tokio::time::sleep(TICK).await;
+                continue;
+            }
+            let batch = change.batch(operator, &since(filter, started.elapsed()), allowed).await?;
+            if batch.is_empty() {
+                break;
+            }
+            bar.inc(u64::try_from(batch.len()).unwrap_or(0));
+            ids.extend(batch);
+        }
+        bar.finish_and_clear();
+        Ok(ids)
+    }
+
+    /// How many may go now: the rate's share of the time that has passed, without a burst above one second's share.
+    fn allowed(&self, done: u64, elapsed: Duration) -> u32 {
+        let Some(rate) = self.rate else { return BATCH };
+        let share = u128::from(rate) * (elapsed + TICK).as_millis() / 1_000;
+        let share = share.max(1).saturating_sub(u128::from(done));
+        u32::try_from(share).unwrap_or(u32::MAX).min(rate).min(BATCH)
+    }
+}
+
+/// Only what was dead when this began: a message that dies again meanwhile is not replayed twice, and does not keep
+/// the others from their turn.
+fn since(filter: &DeadFilter, elapsed: Duration) -> DeadFilter {
+    DeadFilter { older_than: Some(filter.older_than.unwrap_or_default() + elapsed), ..filter.clone() }
+}

@@ -1,0 +1,65 @@
+//! Which dead letters are meant.
+
+use clap::Args;
+use postrider_core::{DeadFilter, DeadReason, Key, MessageId};
+use uuid::Uuid;
+
+use crate::config::nearest::nearest;
+use crate::config::values;
+use crate::failure::{Failure, Outcome};
+
+/// The conditions; all that are given must hold.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Filter {
+    /// This message; may be repeated
+    #[arg(long = "id", value_name = "UUID")]
+    ids: Vec<Uuid>,
+    /// This topic
+    #[arg(long)]
+    topic: Option<String>,
+    /// This key
+    #[arg(long)]
+    key: Option<String>,
+    /// This reason: attempts, malformed, expired, relay-died or operator
+    #[arg(long)]
+    reason: Option<String>,
+    /// Given up at least this long ago, such as 2h
+    #[arg(long, value_name = "TIME")]
+    older_than: Option<String>,
+}
+
+impl Filter {
+    /// The filter of the store.
+    pub(crate) fn read(&self) -> Outcome<DeadFilter> {
+        let reason = self.reason.as_deref().map(reason).transpose()?;
+        let older_than = match &self.older_than {
+            None => None,
+            Some(text) => Some(values::duration(text).ok_or_else(|| {
+                Failure::usage(format!("{text:?} is no length of time"), "write --older-than 30m, 2h or 7d")
+            })?),
+        };
+        Ok(DeadFilter {
+            ids: self.ids.iter().copied().map(MessageId).collect(),
+            topic: self.topic.clone(),
+            key: self.key.clone().map(Key::unchecked),
+            reason,
+            older_than,
+        })
+    }
+
+    /// Whether single messages are named, so that no confirmation is needed.
+    pub(crate) fn names_messages(&self) -> bool {
+        !self.ids.is_empty()
+    }
+}
+
+fn reason(text: &str) -> Outcome<DeadReason> {
+    let words = DeadReason::ALL.map(DeadReason::as_str);
+    DeadReason::ALL.into_iter().find(|reason| reason.as_str() == text).ok_or_else(|| {
+        let next = match nearest(text, words) {
+            Some(word) => format!("did you mean {word}?"),
+            None => format!("write one of {}", words.join(", ")),
+        };
+        Failure::usage(format!("{text:?} is no reason"), next)
+    })
+}

@@ -1,0 +1,18 @@
+//! One file per verb.
+
+pub(crate) mod check;
+pub(crate) mod completions;
+pub(crate) mod config;
+pub(crate) mod dead;
+pub(crate) mod dead_bulk;
+pub(crate) mod dead_filter;
+pub(crate) mod enqueue;
+pub(crate) mod explain;
+pub(crate) mod init;
+pub(crate) mod json_lines;
+pub(crate) mod migrate;
+pub(crate) mod prune;
+pub(crate) mod relay;
+pub(crate) mod standing;
+pub(crate) mod status;
+pub(crate) mod verdict;

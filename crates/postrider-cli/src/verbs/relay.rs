@@ -1,0 +1,134 @@
+//! `postrider relay`: the daemon.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use postrider_core::{ErrorKind, Store};
+use postrider_relay::Summary;
+use tokio_util::sync::CancellationToken;
+
+use crate::admin::{self, live::Live};
+use crate::config::flags::SettingFlags;
+use crate::config::{BrokerSection, Config, Route};
+use crate::exit::Exit;
+use crate::failure::{self, Failure, Outcome};
+use crate::running::{self, Ending, Setup};
+use crate::{redact, signals, wiring};
+
+/// The first pause between two tries to open the outbox.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+/// The longest.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// For `--help`.
+pub(crate) const EXAMPLE: &str = "Examples:
+  postrider relay --store postgres://relay@db/shop --broker nats://localhost:4222
+  postrider relay --store sqlite:app.db --broker stdout: --until-empty
+Every setting is a flag as well: `postrider relay --help` lists them. SIGTERM and SIGINT stop gracefully; a second
+one ends at once.
+Exit codes of --until-empty: 0 nothing is due, in flight, retrying or set aside; 1 a destination stays paused.";
+
+/// Moves messages from the outbox to the broker.
+#[derive(Debug, Args)]
+pub(crate) struct Relay {
+    /// End when nothing is due, in flight, retrying or set aside
+    #[arg(long)]
+    until_empty: bool,
+    /// The place in the broker; {topic} stands for the message's topic
+    #[arg(long, value_name = "TEMPLATE")]
+    destination: Option<String>,
+    /// Every setting
+    #[command(flatten)]
+    settings: SettingFlags,
+}
+
+impl Relay {
+    /// The settings among the flags.
+    pub(crate) fn flags(&self) -> SettingFlags {
+        let mut flags = self.settings.clone();
+        let destination = self.destination.iter().cloned();
+        flags.0.extend(destination.map(|it| ("route[0].destination".to_owned(), it, "destination".to_owned())));
+        flags
+    }
+
+    /// Runs until it is stopped, or until the outbox is empty.
+    pub(crate) async fn run(&self, config: &Config) -> Outcome<Exit> {
+        let (section, route) = way(config)?;
+        let broker = wiring::broker(section)?;
+        let url = redact::address(wiring::store_url(config)?);
+        let stop = CancellationToken::new();
+        signals::watch(stop.clone());
+        let live = Arc::new(Live::start(&config.relay.name)?);
+        let admin_stop = CancellationToken::new();
+        admin::start(config, Arc::clone(&live), admin_stop.clone()).await?;
+        tracing::info!(
+            relay = %config.relay.name, outbox = %url, broker = %redact::address(section.url.reveal()), "starting"
+        );
+        let Some(store) = self.opened(config, &live, &stop).await? else { return Ok(Exit::Good) };
+        let ending = if self.until_empty { Ending::WhenEmpty } else { Ending::WhenStopped };
+        let setup = Setup { config, store, broker, section, route, ending };
+        let summary = running::run(setup, &live, stop).await;
+        admin_stop.cancel();
+        self.report(&summary?)
+    }
+
+    /// Opens the outbox; a daemon waits for a database that is away, `--until-empty` does not.
+    async fn opened(&self, config: &Config, live: &Live, stop: &CancellationToken) -> Outcome<Option<Arc<dyn Store>>> {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let opened = tokio::select! {
+                () = stop.cancelled() => return Ok(None),
+                opened = wiring::open(config) => opened,
+            };
+            match opened {
+                Ok(store) => return Ok(Some(store)),
+                Err(error) if !self.until_empty && waits(error.kind()) => {
+                    let story = redact::scrub(&error.story());
+                    tracing::warn!("the outbox is away, trying again in {}ms: {story}", pause.as_millis());
+                    live.waiting(story);
+                    tokio::select! {
+                        () = stop.cancelled() => return Ok(None),
+                        () = tokio::time::sleep(pause) => {}
+                    }
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+                Err(error) => return Err(Failure::store(&error)),
+            }
+        }
+    }
+
+    fn report(&self, summary: &Summary) -> Outcome<Exit> {
+        // Standard output may be the broker: the last line goes where the logs go.
+        let _ = writeln!(std::io::stderr(), "{}", redact::scrub(&running::last_line(summary)));
+        match summary.paused.first() {
+            Some((name, cause)) if self.until_empty => Err(Failure::bad(
+                failure::one_line(&format!("destination {name} stays paused: {cause}")),
+                "bring the broker back or correct its settings (`postrider check`), then run this again",
+            )),
+            _ => Ok(Exit::Good),
+        }
+    }
+}
+
+/// Whether a daemon waits for it to pass.
+fn waits(kind: ErrorKind) -> bool {
+    match kind {
+        ErrorKind::Unavailable | ErrorKind::Throttled | ErrorKind::Unknown => true,
+        ErrorKind::Rejected | ErrorKind::Fenced | ErrorKind::Config => false,
+    }
+}
+
+/// The one route and its broker.
+fn way(config: &Config) -> Outcome<(&BrokerSection, &Route)> {
+    let found = config.routes.first().and_then(|route| {
+        config.brokers.iter().find(|broker| broker.name == route.broker).map(|broker| (broker, route))
+    });
+    found.ok_or_else(|| {
+        Failure::usage(
+            "no broker is named",
+            "say where messages go: --broker URL (try stdout:), or a [broker.NAME] section in postrider.toml",
+        )
+    })
+}

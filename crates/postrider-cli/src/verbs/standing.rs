@@ -1,0 +1,136 @@
+//! A row in words and as JSON.
+
+use postrider_core::{Explained, RowState, RowView, Standing, Timestamp};
+use serde_json::{Value, json};
+
+use crate::output::moment::{relative, written};
+use crate::output::table::visible;
+
+/// The state's word (design: pending, retrying, delayed, set aside, dead, holding, delivered).
+pub(crate) fn word(row: &RowView, now: Timestamp) -> &'static str {
+    match row.state {
+        None => "unreadable",
+        Some(RowState::Dead) => "dead",
+        Some(RowState::Holding) => "holding",
+        Some(RowState::SetAside) => "set aside",
+        Some(RowState::Pending) if row.next_attempt_at.is_some() => "retrying",
+        Some(RowState::Pending) if row.message.deliver_at.is_some_and(|at| at.0 > now.0) => "delayed",
+        Some(RowState::Pending) => "pending",
+    }
+}
+
+/// The failed attempts of the `errors` column; nonsense in it is no attempt.
+pub(crate) fn failures(row: &RowView) -> Vec<Value> {
+    row.errors.as_deref().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+}
+
+/// The last failure as one line: `destination: text (kind)`.
+pub(crate) fn last_failure(row: &RowView) -> Option<String> {
+    let last = failures(row).pop()?;
+    let field = |name: &str| last.get(name).and_then(Value::as_str).unwrap_or("?").to_owned();
+    Some(visible(&format!("{}: {} ({})", field("destination"), field("text"), field("kind"))))
+}
+
+/// A row as JSON; the payload only as its size.
+pub(crate) fn row_json(row: &RowView, now: Timestamp) -> Value {
+    let message = &row.message;
+    json!({
+        "id": message.id.to_string(), "row": row.row.0, "lane": row.lane.0, "state": word(row, now),
+        "topic": message.topic.as_str(), "key": message.key.as_ref().map(postrider_core::Key::as_str),
+        "payload_bytes": message.payload.len(), "content_type": message.content_type, "headers": message.headers,
+        "created_at": message.created_at.map(written), "deliver_at": message.deliver_at.map(written),
+        "attempts": row.attempts, "last_attempt_at": row.last_attempt_at.map(written),
+        "next_attempt_at": row.next_attempt_at.map(written), "waiting_for": row.waiting_for,
+        "errors": failures(row), "dead_at": row.dead_at.map(written),
+        "dead_reason": row.dead_reason.map(postrider_core::DeadReason::as_str),
+    })
+}
+
+/// Where a message is and why, in lines; the last one is the next step.
+pub(crate) fn told(explained: &Explained) -> Vec<String> {
+    match &explained.standing {
+        Standing::Delivered { id, key, topic, settled_at, .. } => vec![
+            heading(&id.to_string(), topic, key.as_ref().map(postrider_core::Key::as_str)),
+            format!("  delivered: settled {} ({})", written(*settled_at), relative(*settled_at, explained.now)),
+        ],
+        Standing::Outbox(row) => of_row(row, explained),
+    }
+}
+
+/// The same as JSON.
+pub(crate) fn told_json(explained: &Explained) -> Value {
+    let mut value = match &explained.standing {
+        Standing::Delivered { row, id, key, topic, settled_at } => json!({
+            "id": id.to_string(), "row": row.0, "state": "delivered", "topic": topic,
+            "key": key.as_ref().map(postrider_core::Key::as_str), "settled_at": written(*settled_at),
+        }),
+        Standing::Outbox(row) => row_json(row, explained.now),
+    };
+    value["behind"] = json!(explained.held.as_ref().map(|held| held.id.to_string()));
+    value["relay"] = json!(explained.owner.as_ref().map(|owner| owner.name.clone()));
+    value["why"] = json!(told(explained).iter().skip(1).map(|line| line.trim().to_owned()).collect::<Vec<_>>());
+    value
+}
+
+fn heading(id: &str, topic: &str, key: Option<&str>) -> String {
+    let key = key.map_or("no key".to_owned(), |key| format!("key {}", visible(key)));
+    format!("{id}  {}  {key}", visible(topic))
+}
+
+fn of_row(row: &RowView, explained: &Explained) -> Vec<String> {
+    let (message, now) = (&row.message, explained.now);
+    let id = message.id.to_string();
+    let mut lines = vec![heading(&id, message.topic.as_str(), message.key.as_ref().map(postrider_core::Key::as_str))];
+    let age = message.created_at.map_or(String::new(), |at| format!(", written {}", relative(at, now)));
+    let mut say = |line: String| lines.push(format!("  {line}"));
+    match word(row, now) {
+        "dead" | "holding" => {
+            let reason = row.dead_reason.map_or("an unknown reason", postrider_core::DeadReason::as_str);
+            let when = row.dead_at.map_or(String::new(), |at| format!(" {}", relative(at, now)));
+            say(format!("{}: given up{when} for {reason} after {} attempts{age}", word(row, now), row.attempts));
+        }
+        "retrying" => {
+            let next = row.next_attempt_at.map_or("soon".to_owned(), |at| relative(at, now));
+            say(format!("retrying: {} charged attempts, the next {next}{age}", row.attempts));
+        }
+        "delayed" => {
+            let due = message.deliver_at.map_or(String::new(), |at| format!("{} ({})", written(at), relative(at, now)));
+            say(format!("delayed: not before {due}{age}"));
+        }
+        "unreadable" => say(format!("its state is a number that means nothing: a foreign hand wrote it{age}")),
+        state => say(format!("{state}: waiting to be delivered{age}")),
+    }
+    if let Some(failure) = last_failure(row) {
+        say(format!("last failure: {failure}"));
+    }
+    if let Some(held) = &explained.held {
+        say(format!("behind: message {} of the same key goes first", held.id));
+    }
+    if !row.waiting_for.as_deref().unwrap_or_default().is_empty() {
+        say(format!("owed to: {}", visible(&row.waiting_for.clone().unwrap_or_default().join(", "))));
+    }
+    match &explained.owner {
+        Some(owner) => say(format!("lane {}: relayed by {}", row.lane, visible(&owner.name))),
+        None => say(format!("lane {}: no relay has it", row.lane)),
+    }
+    say(format!("next: {}", advice(row, explained)));
+    lines
+}
+
+fn advice(row: &RowView, explained: &Explained) -> String {
+    let id = row.message.id;
+    match word(row, explained.now) {
+        "dead" | "holding" => {
+            format!("`postrider dead replay --id {id}` once the cause is gone, or `postrider dead discard --id {id}`")
+        }
+        "unreadable" => "correct the column `state` by hand (0 means pending)".to_owned(),
+        "delayed" => "nothing: it is delivered when it is due".to_owned(),
+        _ if explained.owner.is_none() => "start a relay: `postrider relay`".to_owned(),
+        "set aside" => match &explained.held {
+            Some(held) => format!("`postrider explain {}` tells what holds it", held.id),
+            None => "nothing: it goes when its key's head has gone".to_owned(),
+        },
+        "retrying" => "see to the last failure; the relay tries again by itself".to_owned(),
+        _ => "nothing; when it stays, `postrider status` names the cause".to_owned(),
+    }
+}

@@ -1,0 +1,182 @@
+//! `postrider status`: the outbox in numbers, the relays, and a verdict.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use clap::Args;
+use postrider_core::{Measured, Operator, StoreStatus};
+use serde_json::{Value, json};
+
+use super::verdict::{self, Look, Verdict, Word};
+use crate::admin::ask::ask;
+use crate::config::Config;
+use crate::config::values::spoken;
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::output::paint::{Colour, paint};
+use crate::output::table::{Table, visible};
+use crate::{output, redact, wiring};
+
+/// Rows that are counted one by one; above it the database's estimate is shown.
+const BOUND: u32 = 100_000;
+/// How far apart two looks are when one does not tell.
+const APART: Duration = Duration::from_secs(2);
+
+/// For `--help`.
+pub(crate) const EXAMPLE: &str = "Example:
+  postrider status --store sqlite:app.db
+Exit codes: 0 moving or idle, 1 stuck, 2 unknown.";
+
+/// Prints backlog, relays and lanes, and ends with a verdict, its cause and the next step.
+#[derive(Debug, Args)]
+pub(crate) struct Status {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// The admin address of a relay to ask [default: admin.listen]
+    #[arg(long, value_name = "ADDRESS")]
+    admin: Option<SocketAddr>,
+}
+
+impl Status {
+    /// Looks, twice where once does not tell, and prints.
+    pub(crate) async fn run(&self, config: &Config) -> Outcome<Exit> {
+        let mut operator = wiring::operator(config).await?;
+        let first = self.look(config, &mut *operator).await?;
+        let (look, verdict) = match verdict::at_once(&first) {
+            Some(verdict) => (first, verdict),
+            None => {
+                tokio::time::sleep(APART).await;
+                let second = self.look(config, &mut *operator).await?;
+                let verdict = verdict::compared(&first, &second, APART);
+                (second, verdict)
+            }
+        };
+        if self.json {
+            output::json::print(&as_json(config, &look, &verdict))?;
+        } else {
+            output::print(&as_text(config, &look, &verdict))?;
+        }
+        Ok(verdict.word.exit())
+    }
+
+    async fn look(&self, config: &Config, operator: &mut dyn Operator) -> Outcome<Look> {
+        let store = operator.status(BOUND).await.map_err(|error| Failure::store(&error))?;
+        let relay = match self.admin.or(config.admin.listen) {
+            Some(address) => ask(address, config.admin.token.as_ref()).await,
+            None => Err("admin.listen is off".to_owned()),
+        };
+        // The answer counts only if it comes from a relay of this outbox; one that is starting is not yet a member.
+        let relay = relay.and_then(|report| {
+            if store.members.iter().any(|member| member.name == report.relay) {
+                Ok(report)
+            } else {
+                Err(format!("relay {} answers there, and it is not a member of this outbox", report.relay))
+            }
+        });
+        Ok(Look { store, relay })
+    }
+}
+
+fn as_text(config: &Config, look: &Look, verdict: &Verdict) -> String {
+    let store = &look.store;
+    let mut lines = vec![format!("outbox   {}", shown_store(config))];
+    let mut parts = Vec::new();
+    for (count, what) in [(store.retrying, "retrying"), (store.delayed, "delayed"), (store.set_aside, "set aside")] {
+        if count.value() > 0 {
+            parts.push(format!("{} {what}", number(count)));
+        }
+    }
+    let parts = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
+    let oldest = store.oldest_age.map_or(String::new(), |age| format!(", the oldest due for {}", spoken(age)));
+    lines.push(format!("pending  {}{parts}{oldest}", number(store.pending)));
+    let holding =
+        if store.holding.value() > 0 { format!(" ({} holding)", number(store.holding)) } else { String::new() };
+    lines.push(format!("dead     {}{holding}", number(store.dead)));
+    let owned = store.lanes.iter().filter(|lane| lane.owner.is_some()).count();
+    lines.push(format!("lanes    {} of {} have an owner", owned, store.lanes.len()));
+    if !store.members.is_empty() {
+        lines.push(String::new());
+        lines.push(members(store));
+    }
+    lines.push(String::new());
+    match &look.relay {
+        Ok(report) => {
+            lines.push(format!(
+                "relay {} ({}): {} delivered, {} retried, {} dead since it started; {} messages in its window",
+                visible(&report.relay),
+                report.state,
+                report.delivered,
+                report.retried,
+                report.dead,
+                report.window_rows
+            ));
+            for destination in &report.destinations {
+                let paused = destination.paused_seconds.map_or(String::new(), |_| {
+                    format!(", paused: {}", visible(destination.cause.as_deref().unwrap_or("unknown")))
+                });
+                lines.push(format!(
+                    "  {}: {} accepted, {} failed{paused}",
+                    visible(&destination.name),
+                    destination.accepted,
+                    destination.failed
+                ));
+            }
+        }
+        Err(why) => lines.push(format!("the relay could not be asked: {}", visible(why))),
+    }
+    for error in &store.recent_errors {
+        lines.push(format!("recent failure: {}", visible(error)));
+    }
+    let colour = match verdict.word {
+        Word::Moving | Word::Idle => Colour::Green,
+        Word::Stuck => Colour::Red,
+        Word::Unknown => Colour::Yellow,
+    };
+    lines.push(String::new());
+    lines.push(format!("verdict: {}: {}", paint(colour, &verdict.word.to_string()), verdict.cause));
+    lines.push(format!("next: {}", verdict.next));
+    lines.join("\n")
+}
+
+fn members(store: &StoreStatus) -> String {
+    let mut table = Table::new(&["relay", "lease left", "lanes"]);
+    for member in &store.members {
+        let lanes = store.lanes.iter().filter(|lane| lane.owner == Some(member.id)).count();
+        let left = if member.lease_left.is_zero() { "expired".to_owned() } else { spoken(member.lease_left) };
+        table.row([member.name.clone(), left, lanes.to_string()]);
+    }
+    table.render()
+}
+
+fn shown_store(config: &Config) -> String {
+    config.outbox.store.as_ref().map(|store| redact::address(store.reveal())).unwrap_or_default()
+}
+
+fn number(measured: Measured) -> String {
+    match measured {
+        Measured::Exact(n) => n.to_string(),
+        Measured::Estimated(n) => format!("about {n}"),
+    }
+}
+
+fn as_json(config: &Config, look: &Look, verdict: &Verdict) -> Value {
+    let store = &look.store;
+    let count =
+        |measured: Measured| json!({ "value": measured.value(), "exact": matches!(measured, Measured::Exact(_)) });
+    let members: Vec<Value> = store.members.iter().map(|member| json!({
+        "id": member.id.to_string(), "name": member.name, "lease_left_seconds": member.lease_left.as_secs_f64(),
+        "lanes": store.lanes.iter().filter(|lane| lane.owner == Some(member.id)).map(|lane| lane.lane.0).collect::<Vec<_>>(),
+    })).collect();
+    json!({
+        "outbox": shown_store(config),
+        "pending": count(store.pending), "retrying": count(store.retrying), "delayed": count(store.delayed),
+        "set_aside": count(store.set_aside), "dead": count(store.dead), "holding": count(store.holding),
+        "due": look.due(), "oldest_due_seconds": store.oldest_age.map(|age| age.as_secs_f64()),
+        "recent_errors": store.recent_errors,
+        "lanes": { "total": store.lanes.len(), "owned": store.lanes.iter().filter(|lane| lane.owner.is_some()).count() },
+        "members": members,
+        "relay": look.relay.as_ref().ok(), "relay_not_asked": look.relay.as_ref().err(),
+        "verdict": verdict.word.to_string(), "cause": verdict.cause, "next": verdict.next,
+    })
+}

@@ -1,0 +1,325 @@
+//! The verdict of `status`: are messages moving, and if not, why and what to do.
+
+use std::fmt;
+use std::time::Duration;
+
+use postrider_core::StoreStatus;
+
+use crate::admin::report::{DestinationReport, RelayState, Report};
+use crate::config::values::spoken;
+use crate::exit::Exit;
+use crate::output::table::visible;
+
+/// A relay that has made no progress for so long, with messages due, is stuck.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The answer in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Word {
+    /// Messages are being delivered.
+    Moving,
+    /// There is nothing to deliver.
+    Idle,
+    /// Messages wait and do not go.
+    Stuck,
+    /// What could be seen does not tell.
+    Unknown,
+}
+
+impl Word {
+    /// The exit code.
+    pub(crate) const fn exit(self) -> Exit {
+        match self {
+            Self::Moving | Self::Idle => Exit::Good,
+            Self::Stuck => Exit::Bad,
+            Self::Unknown => Exit::Unknown,
+        }
+    }
+}
+
+impl fmt::Display for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Moving => "moving",
+            Self::Idle => "idle",
+            Self::Stuck => "stuck",
+            Self::Unknown => "unknown",
+        })
+    }
+}
+
+/// The verdict: a word, the cause, the next step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    /// The word.
+    pub(crate) word: Word,
+    /// Why.
+    pub(crate) cause: String,
+    /// What to do.
+    pub(crate) next: String,
+}
+
+impl Verdict {
+    fn new(word: Word, cause: impl Into<String>, next: impl Into<String>) -> Self {
+        Self { word, cause: cause.into(), next: next.into() }
+    }
+}
+
+/// One look at everything.
+#[derive(Debug, Clone)]
+pub(crate) struct Look {
+    /// What the store says.
+    pub(crate) store: StoreStatus,
+    /// What the relay says, or why it could not be asked.
+    pub(crate) relay: Result<Report, String>,
+}
+
+impl Look {
+    /// Messages that are due: to be delivered and not delayed.
+    pub(crate) fn due(&self) -> u64 {
+        self.store.pending.value().saturating_sub(self.store.delayed.value())
+    }
+
+    /// Of these, those that wait for a new attempt or behind their key's head.
+    fn waiting(&self) -> u64 {
+        self.store.retrying.value() + self.store.set_aside.value()
+    }
+
+    fn living(&self) -> usize {
+        self.store.members.iter().filter(|member| !member.lease_left.is_zero()).count()
+    }
+
+    fn paused(&self) -> Option<&DestinationReport> {
+        self.relay.as_ref().ok()?.destinations.iter().find(|destination| destination.paused_seconds.is_some())
+    }
+}
+
+/// What one look tells, if it tells enough.
+pub(crate) fn at_once(look: &Look) -> Option<Verdict> {
+    if let Some(report) = look.relay.as_ref().ok().filter(|report| report.state == RelayState::StoreAway) {
+        let because = report.because.clone().unwrap_or_else(|| "the outbox is away".to_owned());
+        return Some(Verdict::new(
+            Word::Stuck,
+            format!("relay {} cannot reach the outbox: {}", report.relay, visible(&because)),
+            "check the relay's way to the database and its credentials; it goes on by itself",
+        ));
+    }
+    if let Some(paused) = look.paused() {
+        return Some(paused_verdict(paused));
+    }
+    if look.due() == 0 {
+        return Some(idle(look));
+    }
+    if look.living() == 0 {
+        let cause = match look.store.members.len() {
+            0 => "no relay is running".to_owned(),
+            1 => format!("the relay {} has not renewed its lease", visible(&look.store.members[0].name)),
+            n => format!("none of {n} relays has renewed its lease"),
+        };
+        return Some(Verdict::new(Word::Stuck, cause, "start one: `postrider relay`"));
+    }
+    None
+}
+
+/// What two looks tell, `apart` from each other.
+pub(crate) fn compared(first: &Look, second: &Look, apart: Duration) -> Verdict {
+    if let Some(verdict) = at_once(second) {
+        return verdict;
+    }
+    if progressed(first, second, apart) {
+        return Verdict::new(
+            Word::Moving,
+            format!("{} due messages are being worked on", second.due()),
+            "nothing to do",
+        );
+    }
+    let last = second.store.recent_errors.first().map(|error| visible(error));
+    if second.due() <= second.waiting() && second.store.retrying.value() > 0 {
+        let cause = last.unwrap_or_else(|| "the last failure is not recorded".to_owned());
+        return Verdict::new(
+            Word::Moving,
+            format!("{} messages are being retried: {cause}", second.store.retrying.value()),
+            "see to that failure; `postrider explain ID` tells about one message",
+        );
+    }
+    match (&second.relay, last) {
+        (Ok(report), _) if report.state == RelayState::Standby => Verdict::new(
+            Word::Unknown,
+            format!("relay {} is a standby, and {} due messages did not move", visible(&report.relay), second.due()),
+            "ask the relay that has the lanes: --admin ADDRESS",
+        ),
+        (Ok(report), _) => by_age(second, report),
+        (Err(why), Some(error)) => Verdict::new(
+            Word::Stuck,
+            format!("{} due messages do not move: {error} (the relay could not be asked: {why})", second.due()),
+            "see to that failure, and look at the relay's logs",
+        ),
+        (Err(why), None) => Verdict::new(
+            Word::Unknown,
+            format!(
+                "{} due messages did not move for {}, and the relay could not be asked: {why}",
+                second.due(),
+                spoken(apart)
+            ),
+            "run this where the relay's admin address can be reached (--admin ADDRESS), or look at its logs",
+        ),
+    }
+}
+
+fn by_age(look: &Look, report: &Report) -> Verdict {
+    let quiet = report.last_progress_seconds.map_or(PATIENCE.as_secs_f64(), |seconds| seconds);
+    if report.state == RelayState::Relaying && quiet < PATIENCE.as_secs_f64() {
+        return Verdict::new(
+            Word::Moving,
+            format!("{} due messages; the last progress was {quiet:.0}s ago", look.due()),
+            "nothing to do",
+        );
+    }
+    let lanes = look.store.lanes.len();
+    let owned = look.store.lanes.iter().filter(|lane| lane.owner.is_some()).count();
+    let cause = format!(
+        "relay {} is {} and has made no progress for {quiet:.0}s; {owned} of {lanes} lanes have an owner",
+        report.relay, report.state
+    );
+    Verdict::new(Word::Stuck, cause, "look at the relay's logs; `postrider check` looks at the database and the broker")
+}
+
+fn paused_verdict(paused: &DestinationReport) -> Verdict {
+    let cause = paused.cause.clone().unwrap_or_else(|| "the cause is not known".to_owned());
+    let since = Duration::from_secs_f64(paused.paused_seconds.unwrap_or_default().clamp(0.0, 1e9));
+    let next = match paused.kind.as_deref() {
+        Some("config") => {
+            "correct the configuration of the broker (`postrider check` says more); no message loses an attempt meanwhile"
+        }
+        Some("rejected") => {
+            "every message is rejected there: see to the receiver; no message loses an attempt meanwhile"
+        }
+        _ => "bring the broker back; the relay goes on by itself, and no message loses an attempt meanwhile",
+    };
+    Verdict::new(
+        Word::Stuck,
+        format!("destination {} has been paused for {}: {}", visible(&paused.name), spoken(since), visible(&cause)),
+        next,
+    )
+}
+
+fn idle(look: &Look) -> Verdict {
+    let mut cause = "nothing is due".to_owned();
+    for (count, what) in
+        [(look.store.delayed, "delayed"), (look.store.dead, "dead"), (look.store.holding, "holding their key")]
+    {
+        if count.value() > 0 {
+            cause.push_str(&format!(", {} {what}", count.value()));
+        }
+    }
+    let next = if look.store.dead.value() > 0 {
+        "`postrider dead list` shows the dead letters"
+    } else if look.living() == 0 {
+        "no relay is running; start one before messages come: `postrider relay`"
+    } else {
+        "nothing to do"
+    };
+    Verdict::new(Word::Idle, cause, next)
+}
+
+/// Fewer messages are due, the oldest is another one, or the relay itself counts more.
+fn progressed(first: &Look, second: &Look, apart: Duration) -> bool {
+    let fewer = second.due() < first.due();
+    let younger = match (first.store.oldest_age, second.store.oldest_age) {
+        (Some(before), Some(after)) => after < before + apart / 2,
+        (Some(_), None) => true,
+        (None, _) => false,
+    };
+    let counted = match (&first.relay, &second.relay) {
+        (Ok(before), Ok(after)) => after.delivered > before.delivered,
+        _ => false,
+    };
+    fewer || younger || counted
+}
+
+#[cfg(test)]
+mod tests {
+    use postrider_core::{Measured, MemberStatus};
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn store(pending: u64, age: u64) -> StoreStatus {
+        let none = Measured::Exact(0);
+        StoreStatus {
+            pending: Measured::Exact(pending),
+            retrying: none,
+            delayed: none,
+            set_aside: none,
+            dead: none,
+            holding: none,
+            oldest_age: (pending > 0).then(|| Duration::from_secs(age)),
+            recent_errors: Vec::new(),
+            members: vec![MemberStatus { id: Uuid::nil(), name: "a".to_owned(), lease_left: Duration::from_secs(5) }],
+            lanes: Vec::new(),
+        }
+    }
+
+    fn report() -> Report {
+        Report { state: RelayState::Relaying, last_progress_seconds: Some(60.0), ..Report::starting("a", None) }
+    }
+
+    fn look(pending: u64, age: u64) -> Look {
+        Look { store: store(pending, age), relay: Ok(report()) }
+    }
+
+    #[test]
+    fn a_paused_destination_is_stuck_with_its_cause() {
+        let mut look = look(3, 10);
+        if let Ok(report) = &mut look.relay {
+            report.destinations.push(DestinationReport {
+                name: "events".to_owned(),
+                paused_seconds: Some(12.0),
+                cause: Some("connection refused".to_owned()),
+                kind: Some("unavailable".to_owned()),
+                accepted: 0,
+                failed: 4,
+            });
+        }
+        let verdict = at_once(&look).unwrap();
+        assert_eq!(verdict.word, Word::Stuck);
+        assert!(verdict.cause.contains("events") && verdict.cause.contains("connection refused"), "{verdict:?}");
+    }
+
+    #[test]
+    fn a_backlog_without_a_relay_is_stuck_and_an_empty_outbox_is_idle() {
+        let mut alone = look(3, 10);
+        alone.store.members.clear();
+        assert_eq!(at_once(&alone).unwrap().word, Word::Stuck);
+        assert_eq!(at_once(&look(0, 0)).unwrap().word, Word::Idle);
+        let mut delayed = look(5, 0);
+        delayed.store.delayed = Measured::Exact(5);
+        assert_eq!(at_once(&delayed).unwrap().word, Word::Idle);
+    }
+
+    #[test]
+    fn an_oldest_message_that_stays_the_oldest_is_no_progress_however_much_is_due() {
+        let second = Duration::from_secs(1);
+        assert_eq!(compared(&look(10, 100), &look(12, 101), second).word, Word::Stuck);
+        assert_eq!(compared(&look(10, 100), &look(12, 3), second).word, Word::Moving);
+        assert_eq!(compared(&look(10, 100), &look(9, 101), second).word, Word::Moving);
+    }
+
+    #[test]
+    fn a_relay_that_cannot_be_asked_leaves_it_open_unless_failures_are_recorded() {
+        let unasked = |errors: &[&str]| {
+            let mut look = look(10, 100);
+            look.relay = Err("refused".to_owned());
+            look.store.recent_errors = errors.iter().map(|error| (*error).to_owned()).collect();
+            look
+        };
+        let mut later = unasked(&[]);
+        later.store.oldest_age = Some(Duration::from_secs(101));
+        assert_eq!(compared(&unasked(&[]), &later, Duration::from_secs(1)).word, Word::Unknown);
+        let mut later = unasked(&["events: connection refused"]);
+        later.store.oldest_age = Some(Duration::from_secs(101));
+        let verdict = compared(&unasked(&[]), &later, Duration::from_secs(1));
+        assert_eq!(verdict.word, Word::Stuck);
+        assert!(verdict.cause.contains("connection refused"));
+    }
+}

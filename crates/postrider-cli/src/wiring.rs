@@ -1,0 +1,82 @@
+//! Opening stores and brokers as the configuration says.
+
+use std::sync::Arc;
+
+use postrider_brokers::BrokerConfig;
+use postrider_core::{Broker, ErrorKind, Operator, Secret, Store};
+use postrider_stores::{History, MigrateOptions, StoreOptions};
+
+use crate::config::{BrokerSection, Config};
+use crate::failure::{Failure, Outcome, one_line};
+
+/// The address of the outbox.
+pub(crate) fn store_url(config: &Config) -> Outcome<&str> {
+    config.outbox.store.as_ref().map(Secret::reveal).ok_or_else(|| {
+        Failure::usage(
+            "no outbox is named",
+            "say where messages wait: --store URL, POSTRIDER_OUTBOX__STORE, or store under [outbox] in postrider.toml",
+        )
+    })
+}
+
+/// Opens the outbox, once.
+pub(crate) async fn open(config: &Config) -> postrider_core::Result<Arc<dyn Store>> {
+    let url = config.outbox.store.as_ref().map_or("", Secret::reveal);
+    postrider_stores::open(url, &store_options(config)).await
+}
+
+fn store_options(config: &Config) -> StoreOptions {
+    let outbox = &config.outbox;
+    let named = [("schema", &outbox.schema), ("prefix", &outbox.prefix), ("pooling", &outbox.pooling)];
+    let settings = named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.clone()?))).collect();
+    StoreOptions { history: if outbox.history.is_some() { History::Kept } else { History::Off }, settings }
+}
+
+fn migrate_options(config: &Config) -> MigrateOptions {
+    MigrateOptions { store: store_options(config), lanes: config.outbox.lanes }
+}
+
+/// The operator's side of the outbox.
+pub(crate) async fn operator(config: &Config) -> Outcome<Box<dyn Operator>> {
+    store_url(config)?;
+    let store = open(config).await.map_err(|error| Failure::store(&error))?;
+    store.operator().await.map_err(|error| Failure::store(&error))
+}
+
+/// The SQL of new tables.
+pub(crate) fn ddl(config: &Config) -> Outcome<String> {
+    postrider_stores::ddl(store_url(config)?, &migrate_options(config)).map_err(|error| Failure::store(&error))
+}
+
+/// What a migration would have to do, in words; none when the tables are up to date.
+pub(crate) async fn outstanding(config: &Config) -> Outcome<Option<String>> {
+    store_url(config)?;
+    match open(config).await {
+        Ok(_) => Ok(None),
+        Err(error) if error.kind() == ErrorKind::Config => Ok(Some(one_line(&error.story()))),
+        Err(error) => Err(Failure::store(&error)),
+    }
+}
+
+/// Creates or upgrades the tables; what is there then, in words.
+pub(crate) async fn migrate(config: &Config) -> Outcome<String> {
+    postrider_stores::migrate(store_url(config)?, &migrate_options(config))
+        .await
+        .map_err(|error| Failure::store(&error))?;
+    let store = open(config).await.map_err(|error| Failure::store(&error))?;
+    let profile = store.profile();
+    Ok(format!("the tables are up to date: {}, {} lanes", profile.name, profile.lanes.get()))
+}
+
+/// Opens a broker; nothing is sent.
+pub(crate) fn broker(section: &BrokerSection) -> Outcome<Arc<dyn Broker>> {
+    let mut broker = BrokerConfig::new(section.url.reveal());
+    for (name, value) in &section.options {
+        let value = serde_json::to_value(value).unwrap_or_default();
+        broker = broker.option(name.clone(), value);
+    }
+    postrider_brokers::open(&broker).map_err(|error| {
+        let failure = Failure::broker(&error);
+        Failure { what: format!("broker.{}: {}", section.name, failure.what), ..failure }
+    })
+}
