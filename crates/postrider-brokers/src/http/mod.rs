@@ -1,5 +1,201 @@
-//! Placeholder.
-pub(crate) fn open(config: &crate::BrokerConfig) -> postrider_core::Result<std::sync::Arc<dyn postrider_core::Broker>> {
-    crate::options::Options::new(config).finish()?;
-    Err(postrider_core::Error::new(postrider_core::ErrorKind::Config, "not built yet"))
+//! Webhooks: one `POST` per message to `http://…` or `https://…`.
+//!
+//! **Promises**: accepted only by a 2xx answer, read to its end; the payload is the body, byte for byte; `webhook-id` is
+//! the message id, the same on every attempt; in a batch the messages of one key go one after another and nothing of a
+//! key goes after a failure; TLS is verified; redirects and proxies are never followed; messages go only to addresses
+//! that the egress guard admits; error texts name the host, never the path, the query or credentials.
+//!
+//! **Does not promise**: removal of repeats. The receiver recognises them by `webhook-id`.
+//!
+//! **What is sent**: the user's headers, `content-type`, the `postrider-*` headers, `webhook-id`, `webhook-timestamp`
+//! (seconds, of this attempt) and, with a `secret`, `webhook-signature` (Standard Webhooks: `v1,` and base64 of the
+//! HMAC-SHA256 of `id.timestamp.body`, one per secret, parted by spaces). Headers that frame a request or carry its
+//! credentials (`host`, `content-length`, `authorization`, `webhook-…`, …) can't be set by a message: it is rejected.
+//!
+//! **Where it goes**: the configured URL. A destination that begins with `/` is a path that is appended to the URL's
+//! path; any other destination (the default is the topic) does not change it. The attribute `http.path` of a message is
+//! appended after that. Neither may contain `..`, `//`, `?`, `#`, `%`, `\` or a blank.
+//!
+//! **What answers mean**
+//!
+//! | answer | kind |
+//! |---|---|
+//! | 2xx | accepted |
+//! | 3xx, 401, 403, 404, 405, 407, 410 | `Config`: the destination pauses until somebody repairs it |
+//! | 408, 425, 429, and 503 with `Retry-After` | `Throttled`, for the time asked, at most one hour |
+//! | other 4xx | `Rejected`: this message |
+//! | other 5xx, no connection | `Unavailable` |
+//! | a certificate that does not verify, an address that is refused | `Config` |
+//! | no answer in time, connection lost after sending | `Unknown` |
+//!
+//! **Options**: `timeout` of one request (`"10s"`, to `"5m"`; half of it, at most 5 s, for the connection) ·
+//! `concurrency`, requests at once (16, to 256) · `secret`, one or two `whsec_…` parted by a blank · `token`, sent as
+//! `Authorization: Bearer` · `ca_file`, PEM certificates that are trusted beside the system's · `egress`: `"public"`
+//! (default: no private, loopback, link-local or reserved address, unless the URL itself says `localhost`, `127.…` or
+//! `[::1]`), `"any"`, or a list of addresses and networks allowed besides. A user and password in the URL are sent as
+//! `Authorization: Basic`.
+
+mod answer;
+mod egress;
+mod failure;
+mod request;
+mod settings;
+mod signature;
+mod tls;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use async_trait::async_trait;
+use futures_util::StreamExt;
+use futures_util::stream;
+use postrider_core::{
+    Accepted, Broker, BrokerProfile, Destination, Durability, Error, ErrorKind, Finding, Isolation, Level,
+    OrderInBatch, Outgoing, Published, Result,
+};
+
+use crate::config::BrokerConfig;
+use settings::Settings;
+
+/// A broker that sends each message as a request.
+#[derive(Debug)]
+pub struct HttpBroker {
+    settings: Settings,
+    client: reqwest::Client,
+}
+
+impl HttpBroker {
+    /// Prepares the client; nothing is connected.
+    ///
+    /// # Errors
+    /// `Config` for a bad URL, option or certificate file, and for an address that the egress guard refuses.
+    pub fn open(config: &BrokerConfig) -> Result<Self> {
+        let settings = Settings::parse(config)?;
+        let client = reqwest::Client::builder()
+            .tls_backend_preconfigured(settings.tls.clone())
+            .dns_resolver(Arc::new(settings.guard.clone()))
+            .redirect(reqwest::redirect::Policy::none())
+            .retry(reqwest::retry::never())
+            // A proxy would connect in our place, past the egress guard.
+            .no_proxy()
+            .http1_only()
+            .connect_timeout(settings.connect_timeout)
+            .timeout(settings.timeout)
+            .pool_max_idle_per_host(settings.concurrency)
+            .user_agent(concat!("postrider/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|error| {
+                Error::new(ErrorKind::Config, format!("preparing requests to {}", settings.shown)).because(error)
+            })?;
+        Ok(Self { settings, client })
+    }
+
+    async fn send(&self, outgoing: &Outgoing) -> Published {
+        match self.try_send(outgoing).await {
+            Ok(()) => Published::Accepted(Accepted::FRESH),
+            Err(error) => Published::Failed(error),
+        }
+    }
+
+    async fn try_send(&self, outgoing: &Outgoing) -> Result<()> {
+        let url = request::url(&self.settings, outgoing)?;
+        let headers = request::headers(&self.settings, outgoing)?;
+        let request = self.client.post(url).headers(headers).body(outgoing.message.payload.clone());
+        let response = request.send().await.map_err(|error| failure::classify(&self.settings.shown, error))?;
+        answer::judge(&self.settings.shown, response).await
+    }
+
+    /// Sends the messages of one key one after another, until one fails or the time of one request has passed.
+    async fn send_in_order(&self, chain: Vec<usize>, batch: &[Outgoing], began: Instant) -> Vec<(usize, Published)> {
+        let mut results: Vec<(usize, Published)> = Vec::with_capacity(chain.len());
+        let mut broken = false;
+        for index in chain {
+            let late = !results.is_empty() && began.elapsed() > self.settings.timeout;
+            let result = match batch.get(index) {
+                Some(outgoing) if !broken && !late => self.send(outgoing).await,
+                _ => Published::NotSent,
+            };
+            broken |= !matches!(result, Published::Accepted(_));
+            results.push((index, result));
+        }
+        results
+    }
+}
+
+/// The positions of the batch's messages, those of one key together and in order.
+fn chains(batch: &[Outgoing]) -> Vec<Vec<usize>> {
+    let mut chains: Vec<Vec<usize>> = Vec::new();
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    for (index, outgoing) in batch.iter().enumerate() {
+        match &outgoing.message.key {
+            None => chains.push(vec![index]),
+            Some(key) => {
+                let place = *places.entry(key.as_str()).or_insert(chains.len());
+                match chains.get_mut(place) {
+                    Some(chain) => chain.push(index),
+                    None => chains.push(vec![index]),
+                }
+            }
+        }
+    }
+    chains
+}
+
+#[async_trait]
+impl Broker for HttpBroker {
+    /// One message per call and as many calls as requests are allowed: a slow answer keeps nobody else waiting.
+    /// Larger batches work too.
+    fn profile(&self) -> BrokerProfile {
+        BrokerProfile {
+            name: "http",
+            order: OrderInBatch::Kept,
+            isolation: Isolation::PerMessage,
+            durability: Durability::Receiver,
+            max_batch: 1,
+            max_concurrent: self.settings.concurrency,
+        }
+    }
+
+    async fn publish(&self, batch: &[Outgoing]) -> Vec<Published> {
+        let began = Instant::now();
+        let chains: Vec<_> = chains(batch).into_iter().map(|chain| self.send_in_order(chain, batch, began)).collect();
+        let mut answers: Vec<(usize, Published)> =
+            stream::iter(chains).buffer_unordered(self.settings.concurrency).concat().await;
+        answers.sort_unstable_by_key(|(index, _)| *index);
+        answers.into_iter().map(|(_, result)| result).collect()
+    }
+
+    async fn check(&self, destinations: &[Destination]) -> Result<Vec<Finding>> {
+        for destination in destinations {
+            request::below(&self.settings, destination.as_str(), None).map_err(|error| {
+                Error::new(ErrorKind::Config, format!("destination {:?}: {error}", destination.as_str()))
+            })?;
+        }
+        tls::connect(&self.settings).await?;
+        let mut findings = Vec::new();
+        let mut warn = |found: &str, advice: &str| {
+            findings.push(Finding {
+                level: Level::Warning,
+                subject: self.settings.shown.clone(),
+                found: found.to_owned(),
+                advice: advice.to_owned(),
+            });
+        };
+        if self.settings.url.scheme() == "http" && !self.settings.guard.is_loopback() {
+            warn("messages travel unencrypted", "use https://");
+        }
+        if self.settings.signer.is_none() {
+            warn("messages are not signed, so that anybody can send them", "set secret_file to a whsec_... secret");
+        }
+        Ok(findings)
+    }
+
+    async fn close(&self) {
+        // Every request belongs to a call of publish; idle connections end with the client.
+    }
+}
+
+pub(crate) fn open(config: &BrokerConfig) -> Result<Arc<dyn Broker>> {
+    Ok(Arc::new(HttpBroker::open(config)?))
 }
