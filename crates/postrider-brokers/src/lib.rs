@@ -37,4 +37,4 @@ mod registry;
 pub mod stdout;
 
 pub use config::BrokerConfig;
-pub use registry::{Backend, backends, open};
+pub use registry::{Backend, Open, backends, open};

@@ -7,6 +7,9 @@ use postrider_core::{Broker, Error, ErrorKind, Result};
 
 use crate::config::BrokerConfig;
 
+/// How a backend is opened.
+pub type Open = fn(&BrokerConfig) -> Result<Arc<dyn Broker>>;
+
 /// One backend: the schemes that choose it, its feature, and how it is opened.
 #[derive(Clone, Copy)]
 pub struct Backend {
@@ -15,7 +18,7 @@ pub struct Backend {
     /// The cargo feature that builds it.
     pub feature: &'static str,
     /// Opens it; none when this program was built without it.
-    pub open: Option<fn(&BrokerConfig) -> Result<Arc<dyn Broker>>>,
+    pub open: Option<Open>,
 }
 
 impl fmt::Debug for Backend {

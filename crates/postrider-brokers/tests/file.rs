@@ -1,5 +1,6 @@
 //! The file broker: what stands in the file after a torn line, a full disk, a rotation.
 #![cfg(feature = "file")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
 
 use std::fs;
 use std::io::Write;

@@ -48,6 +48,7 @@ pub struct MemoryBroker {
     script: Box<Script>,
     delay: Duration,
     recording: Recording,
+    repeats: Repeats,
     state: Mutex<State>,
     released: watch::Sender<u64>,
 }
@@ -56,6 +57,12 @@ pub struct MemoryBroker {
 enum Recording {
     On,
     Off,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Repeats {
+    Kept,
+    Dropped,
 }
 
 #[derive(Debug, Default)]
@@ -92,6 +99,7 @@ impl MemoryBroker {
             script: Box::new(|_, _| Answer::Accept),
             delay: Duration::ZERO,
             recording,
+            repeats: Repeats::Kept,
             state: Mutex::default(),
             released: watch::Sender::new(0),
         }
@@ -124,7 +132,14 @@ impl MemoryBroker {
         self.with_profile(|profile| profile.order = OrderInBatch::NotKept)
     }
 
-    /// Every message accepted, in order, repeats included. Empty for a broker that only counts.
+    /// The same broker, dropping and reporting a message whose id it has already.
+    #[must_use]
+    pub fn deduplicating(mut self) -> Self {
+        self.repeats = Repeats::Dropped;
+        self
+    }
+
+    /// Every message accepted, in order, repeats included unless they are dropped. Empty for a broker that only counts.
     pub fn messages(&self) -> Vec<Outgoing> {
         self.state().messages.clone()
     }
@@ -164,12 +179,11 @@ impl MemoryBroker {
         if self.recording == Recording::Off {
             return Accepted::FRESH;
         }
-        state.messages.push(outgoing.clone());
-        if state.known.insert(outgoing.message.id) {
-            Accepted::FRESH
-        } else {
-            Accepted { confirmation: Confirmation::Duplicate }
+        if self.repeats == Repeats::Dropped && !state.known.insert(outgoing.message.id) {
+            return Accepted { confirmation: Confirmation::Duplicate };
         }
+        state.messages.push(outgoing.clone());
+        Accepted::FRESH
     }
 
     async fn answer(&self, outgoing: &Outgoing) -> Published {

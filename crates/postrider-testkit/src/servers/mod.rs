@@ -1,5 +1,6 @@
 //! Real servers, started privately on free ports with their own data folders.
 
+pub mod http_receiver;
 pub mod nats;
 pub mod pgbouncer;
 pub mod postgres;

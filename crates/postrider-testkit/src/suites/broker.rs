@@ -1,1 +1,0 @@
-//! What every broker must do.
