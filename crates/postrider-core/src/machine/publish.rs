@@ -86,10 +86,7 @@ impl Machine {
 
     /// Takes what may go from the head of the line, in order, as much as one call carries.
     fn collect(&mut self, destination: DestinationIndex, profile: &BrokerProfile) -> Call {
-        let most = match profile.isolation {
-            Isolation::SharedConnection => profile.max_batch.max(1),
-            Isolation::PerMessage => 1,
-        };
+        let most = profile.max_batch.max(1);
         let mut call = Call { rows: Vec::new(), bytes: 0, most, alone: false };
         while call.rows.len() < most {
             let Some(turn) = self.outlets[destination.get()].line.pop_front() else { break };
