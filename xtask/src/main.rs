@@ -1,3 +1,69 @@
-//! Checks, tests, shows and breaks of the workspace.
+//! Checks, tests, shows and breaks of the workspace: `cargo xtask --help`.
 
-fn main() {}
+mod breaks;
+mod check;
+mod process;
+mod servers;
+mod shows;
+mod table;
+mod test;
+mod tree;
+
+use std::process::ExitCode;
+
+use tree::Tree;
+
+/// What a verb gives back: its exit code, or a sentence that says why it could not even try.
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+const HELP: &str = "\
+cargo xtask VERB [ARGUMENTS]
+
+verbs:
+  check [--install] [STEP...]     what can be judged without running the product; every step, or only those named
+                                  (cargo xtask check --list prints them). --install builds cargo-deny where it is missing
+  test [--install] [--full]       every test once, bounded in time and parallelism; ends with the table of suites and the
+       [--jobs N] [--only TEXT]   named rows. --full adds the long tests; --only runs the test binaries whose name
+                                  contains TEXT (and judges no named row)
+  servers [--install]             the servers that the tests use, found or not. --install installs the missing ones as
+                                  root with apt-get, without starting any service
+  show main.N [--report]          runs Show N of the work called main; --report keeps it under docs/reports/
+  show                            lists the shows
+  breaks [NAME...]                applies each patch of crates/postrider-testkit/breaks/ to a copy of HEAD and demands
+                                  that the test named in its header turns red
+
+examples:
+  cargo xtask check fmt clippy
+  cargo xtask test --only postgres
+  cargo xtask breaks lost_fence
+
+exit codes: 0 all well, 1 something failed, 2 a wrong argument, 3 something must be installed by root first
+The last line of `check` and `test` counts: `N passed, N failed, N skipped`.
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (verb, rest) = match arguments.split_first() {
+        Some((verb, rest)) => (verb.as_str(), rest),
+        None => ("--help", [].as_slice()),
+    };
+    if verb == "--help" || verb == "-h" || verb == "help" || rest.iter().any(|word| word == "--help" || word == "-h") {
+        print!("{HELP}");
+        return ExitCode::SUCCESS;
+    }
+    let answer = Tree::find().and_then(|tree| match verb {
+        "check" => check::main(&tree, rest),
+        "test" => test::main(&tree, rest),
+        "servers" => servers::main(rest),
+        "show" => shows::main(&tree, rest),
+        "breaks" => breaks::main(&tree, rest),
+        other => {
+            eprintln!("there is no verb {other:?}\n\n{HELP}");
+            Ok(ExitCode::from(2))
+        }
+    });
+    answer.unwrap_or_else(|error| {
+        eprintln!("cargo xtask {verb}: {error}");
+        ExitCode::FAILURE
+    })
+}

@@ -1,0 +1,197 @@
+//! The servers that the tests start privately: which are installed, and installing them without starting one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use crate::{Result, table};
+
+/// A program of a Debian package.
+struct Server {
+    package: &'static str,
+    needed_for: &'static str,
+    found: fn() -> Option<PathBuf>,
+}
+
+const SERVERS: &[Server] = &[
+    Server { package: "postgresql", needed_for: "the PostgreSQL store", found: postgres },
+    Server { package: "nats-server", needed_for: "the NATS broker", found: nats },
+    Server { package: "pgbouncer", needed_for: "PostgreSQL behind a pool", found: pgbouncer },
+    Server { package: "python3-psycopg", needed_for: "a writer in another language", found: psycopg },
+];
+
+/// Runs the verb. `--pretend-missing` shows what is said where nothing is installed; it installs nothing.
+pub fn main(arguments: &[String]) -> Result<ExitCode> {
+    let (mut install, mut pretend) = (false, false);
+    for word in arguments {
+        match word.as_str() {
+            "--install" => install = true,
+            "--pretend-missing" => pretend = true,
+            other => {
+                eprintln!("servers takes --install and --pretend-missing, not {other:?}");
+                return Ok(ExitCode::from(2));
+            }
+        }
+    }
+    let missing = list(pretend);
+    if !install || missing.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    if pretend || !is_root()? {
+        println!("\nInstalling needs root. Run this once, then come back:\n\n  {}\n", by_hand(&missing));
+        return Ok(ExitCode::from(3));
+    }
+    install_packages(&missing)?;
+    let still = list(false);
+    if still.is_empty() { Ok(ExitCode::SUCCESS) } else { Err(format!("still missing: {}", still.join(", ")).into()) }
+}
+
+/// The packages whose servers are missing, after installing them where that was asked for. An exit code stands for a
+/// run that cannot go on.
+pub fn prepare(install: bool) -> Result<std::result::Result<Vec<&'static str>, ExitCode>> {
+    if install {
+        let code = main(&["--install".to_owned()])?;
+        if code != ExitCode::SUCCESS {
+            return Ok(Err(code));
+        }
+    }
+    Ok(Ok(SERVERS.iter().filter(|server| (server.found)().is_none()).map(|server| server.package).collect()))
+}
+
+fn list(pretend: bool) -> Vec<&'static str> {
+    let mut missing = Vec::new();
+    let mut rows = Vec::new();
+    for server in SERVERS {
+        let found = (server.found)().filter(|_| !pretend);
+        let place = found.as_ref().map_or_else(|| "missing".to_owned(), |path| path.display().to_string());
+        rows.push(vec![server.package.to_owned(), server.needed_for.to_owned(), place]);
+        if found.is_none() {
+            missing.push(server.package);
+        }
+    }
+    print!("{}", table::draw(&["package", "needed for", "found"], &rows));
+    missing
+}
+
+fn by_hand(packages: &[&str]) -> String {
+    format!("sudo apt-get update && sudo apt-get install --no-install-recommends -y {}", packages.join(" "))
+}
+
+fn is_root() -> Result<bool> {
+    let out = Command::new("id").arg("-u").output().map_err(|error| format!("id -u: {error}"))?;
+    Ok(String::from_utf8_lossy(&out.stdout).trim() == "0")
+}
+
+fn install_packages(packages: &[&str]) -> Result<()> {
+    if on_path("apt-get").is_none() {
+        return Err(format!("apt-get is not here; install by hand: {}", packages.join(", ")).into());
+    }
+    let _no_service = NoService::begin(Path::new("/usr/sbin/policy-rc.d"))?;
+    apt(&["update", "-q"])?;
+    let mut words = vec!["install", "-q", "-y", "--no-install-recommends"];
+    words.extend(packages);
+    apt(&words)
+}
+
+fn apt(words: &[&str]) -> Result<()> {
+    println!("apt-get {}", words.join(" "));
+    let mut command = Command::new("apt-get");
+    command.args(words).env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());
+    let status = command.status()?;
+    if status.success() { Ok(()) } else { Err(format!("apt-get {}: {status}", words.join(" ")).into()) }
+}
+
+/// While it lives, Debian's maintainer scripts start no service; afterwards the file that decides it is what it was.
+#[derive(Debug)]
+struct NoService {
+    file: PathBuf,
+    before: PathBuf,
+}
+
+impl NoService {
+    fn begin(file: &Path) -> Result<Self> {
+        let before = file.with_file_name("policy-rc.d.before-postrider");
+        // A run that was killed leaves both: the one put aside is the true one.
+        if before.exists() {
+            fs::rename(&before, file)?;
+        }
+        if file.exists() {
+            fs::rename(file, &before)?;
+        }
+        let policy = Self { file: file.to_owned(), before };
+        fs::write(file, "#!/bin/sh\nexit 101\n")?;
+        fs::set_permissions(file, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+        Ok(policy)
+    }
+}
+
+impl Drop for NoService {
+    fn drop(&mut self) {
+        let restored = match self.before.exists() {
+            true => fs::rename(&self.before, &self.file),
+            false => fs::remove_file(&self.file),
+        };
+        if let Err(error) = restored {
+            eprintln!("{}: could not be put back to what it was: {error}", self.file.display());
+        }
+    }
+}
+
+fn on_path(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .chain([PathBuf::from("/usr/sbin"), PathBuf::from("/usr/local/bin")])
+        .map(|folder| folder.join(program))
+        .find(|file| file.is_file())
+}
+
+/// Debian keeps the server's programs out of the path, one folder per version; the newest is taken.
+fn postgres() -> Option<PathBuf> {
+    let mut versions: Vec<(u32, PathBuf)> = fs::read_dir("/usr/lib/postgresql")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path().join("bin/initdb"))))
+        .filter(|(_, file)| file.is_file())
+        .collect();
+    versions.sort();
+    versions.pop().map(|(_, file)| file).or_else(|| on_path("initdb"))
+}
+
+fn nats() -> Option<PathBuf> {
+    let named = std::env::var_os("POSTRIDER_NATS_SERVER").map(PathBuf::from);
+    named.filter(|file| file.is_file()).or_else(|| on_path("nats-server"))
+}
+
+fn pgbouncer() -> Option<PathBuf> {
+    on_path("pgbouncer")
+}
+
+fn psycopg() -> Option<PathBuf> {
+    let out = Command::new("python3").args(["-c", "import psycopg; print(psycopg.__file__)"]).output().ok()?;
+    out.status.success().then(|| PathBuf::from(String::from_utf8_lossy(&out.stdout).trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_policy_is_put_back_to_what_it_was() {
+        let folder = std::env::temp_dir().join(format!("xtask-policy-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let file = folder.join("policy-rc.d");
+        drop(NoService::begin(&file).unwrap());
+        assert!(!file.exists(), "none before, none after");
+        fs::write(&file, "theirs").unwrap();
+        let policy = NoService::begin(&file).unwrap();
+        assert!(fs::read_to_string(&file).unwrap().contains("exit 101"));
+        drop(policy);
+        assert_eq!(fs::read_to_string(&file).unwrap(), "theirs");
+        // A run that was killed in between.
+        std::mem::forget(NoService::begin(&file).unwrap());
+        drop(NoService::begin(&file).unwrap());
+        assert_eq!(fs::read_to_string(&file).unwrap(), "theirs");
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

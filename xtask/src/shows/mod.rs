@@ -1,0 +1,84 @@
+//! `cargo xtask show main.N`: what the product is seen to do, step by step.
+//!
+//! One file per show. A step whose command, test or file is not there yet says "not built yet" and is a failure: a
+//! show is never green for what it did not do.
+
+mod duplicates;
+mod main_0;
+mod main_1;
+mod main_2;
+mod main_3;
+mod main_4;
+mod main_5;
+mod main_6;
+mod main_7;
+mod main_8;
+mod step;
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use step::{Scene, Seen, Step};
+
+use crate::process::seconds;
+use crate::tree::Tree;
+use crate::{Result, table};
+
+/// One show.
+struct Show {
+    name: &'static str,
+    says: &'static str,
+    steps: &'static [Step],
+}
+
+const SHOWS: &[&Show] = &[
+    &main_0::SHOW,
+    &main_1::SHOW,
+    &main_2::SHOW,
+    &main_3::SHOW,
+    &main_4::SHOW,
+    &main_5::SHOW,
+    &main_6::SHOW,
+    &main_7::SHOW,
+    &main_8::SHOW,
+];
+
+/// Runs the verb.
+pub fn main(tree: &Tree, arguments: &[String]) -> Result<ExitCode> {
+    let report = arguments.iter().any(|word| word == "--report");
+    let names: Vec<&String> = arguments.iter().filter(|word| *word != "--report").collect();
+    let [name] = names.as_slice() else {
+        for show in SHOWS {
+            println!("{:<7} {}", show.name, show.says);
+        }
+        return Ok(if names.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(2) });
+    };
+    let Some(show) = SHOWS.iter().find(|show| show.name == name.as_str()) else {
+        eprintln!("there is no show {name:?}; `cargo xtask show` lists them");
+        return Ok(ExitCode::from(2));
+    };
+    let scene = Scene { tree, logs: tree.fresh_folder(show.name)? };
+    println!("{}: {}\n", show.name, show.says);
+    let mut written = format!("# Show {}\n\n{}\n", show.name, show.says);
+    let (mut rows, mut failed) = (Vec::new(), 0);
+    for step in show.steps {
+        println!("== {}", step.does());
+        let started = Instant::now();
+        let seen = step.run(&scene).unwrap_or_else(|error| Seen::wrong(error.to_string()));
+        let took = seconds(started.elapsed());
+        println!("{}\n-- {} ({took})\n", seen.said.trim_end(), seen.word());
+        failed += usize::from(!seen.well);
+        rows.push(vec![step.does().to_owned(), seen.word().to_owned(), took]);
+        write!(written, "\n## {}\n\n{}\n\n```text\n{}\n```\n", step.does(), seen.word(), seen.said.trim_end())?;
+    }
+    let drawn = table::draw(&["step", "result", "time"], &rows);
+    print!("{drawn}");
+    write!(written, "\n## Result\n\n```text\n{drawn}```\n")?;
+    if report {
+        let folder = tree.root.join("docs/reports");
+        std::fs::create_dir_all(&folder)?;
+        std::fs::write(folder.join(format!("{}.md", show.name)), written)?;
+    }
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
