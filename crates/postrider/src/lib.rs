@@ -11,7 +11,7 @@
 //! | `sqlx-postgres`, `sqlx-sqlite`, `tokio-postgres`, `rusqlite` | [`Outbox::enqueue`] in that driver's transactions, [`migrate`] on its connections |
 //! | `opentelemetry` | the trace context of the current span in the headers of what is enqueued |
 //! | `relay` | the relay inside the application: `Relay` |
-//! | `store-sqlite`, `store-postgres`, `store-memory` | what that relay reads: `stores` |
+//! | `store-sqlite`, `store-postgres`, `store-memory` | what that relay reads: [`stores`] |
 //! | `broker-http`, `broker-nats`, `broker-file`, `broker-stdout`, `broker-memory` | where it delivers to: `brokers` |
 //!
 //! # Enqueue
@@ -68,7 +68,45 @@
 //! * **Trace context.** With `opentelemetry`, `traceparent`, `tracestate` and `baggage` of
 //!   `opentelemetry::Context::current()` become headers at the moment of the call, unless the caller set them. With
 //!   the `tracing` crate, `tracing-opentelemetry` must be set to activate the context of its spans.
-//! * **Any other language** writes the same table: see `examples/from-sql` and `examples/from-python`.
+//!
+//! # Relay from the same process
+//!
+#![cfg_attr(all(feature = "relay", feature = "store-sqlite", feature = "broker-stdout"), doc = "```")]
+#![cfg_attr(not(all(feature = "relay", feature = "store-sqlite", feature = "broker-stdout")), doc = "```ignore")]
+//! use postrider::{CancellationToken, DestinationName, DestinationTemplate, Relay, brokers, stores};
+//!
+//! # #[tokio::main]
+//! # async fn main() -> postrider::Result<()> {
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let url = format!("sqlite://{}/shop.db", folder.path().display());
+//! # stores::migrate(&url, &stores::MigrateOptions::default()).await?;
+//! let store = stores::open(&url, &stores::StoreOptions::default()).await?;
+//! let broker = brokers::open(&brokers::BrokerConfig::new("stdout:"))?;
+//! let relay = Relay::builder(store)
+//!     .name("shop")
+//!     .destination(DestinationName::new("events"), broker, DestinationTemplate::topic())
+//! #   .until_empty()
+//!     .build()?;
+//! let hints = relay.handle();
+//! let stop = CancellationToken::new();
+//! let relaying = tokio::spawn(relay.run(stop.clone()));
+//!
+//! hints.hint(); // after a commit: "look now"; saves the polling interval, and may be left out
+//! # let summary = relaying.await.unwrap()?;
+//! # return Ok(());
+//! stop.cancel(); // on shutdown: what is in flight is finished and recorded
+//! let summary = relaying.await.unwrap()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Any number of processes may do this: they share the lanes of the outbox, and what one of them leaves behind another
+//! takes over. [`Outbox`] and relay know nothing of each other; the table is all there is between them.
+//!
+//! # Any other language
+//!
+//! It writes a row into the same table, or calls `postrider_enqueue` on PostgreSQL: see `examples/from-sql` and
+//! `examples/from-python`.
 
 mod batch;
 mod driver;
@@ -82,6 +120,20 @@ pub use enqueue::Enqueue;
 pub use error::{EnqueueError, NameError};
 pub use migrate::{MigrateTarget, migrate};
 pub use outbox::Outbox;
+#[cfg(any(
+    feature = "broker-memory",
+    feature = "broker-stdout",
+    feature = "broker-file",
+    feature = "broker-http",
+    feature = "broker-nats"
+))]
+pub use postrider_brokers as brokers;
 pub use postrider_core::{
-    Attributes, Error, ErrorKind, Headers, Invalid, Key, LaneCount, Message, MessageId, RetryOverride, Timestamp, Topic,
+    Attempts, Attributes, Destination, DestinationName, DestinationTemplate, Error, ErrorKind, Headers, Invalid, Key,
+    LaneCount, Message, MessageId, Result, RetryOverride, RetryPolicy, Timestamp, Topic, TopicPattern,
 };
+#[cfg(feature = "relay")]
+pub use postrider_relay::{Relay, RelayBuilder, RelayHandle, RelaySnapshot, RelayState, Summary};
+pub use postrider_stores as stores;
+#[cfg(feature = "relay")]
+pub use tokio_util::sync::CancellationToken;

@@ -19,7 +19,7 @@ pub const BACKEND: Backend = Backend {
     migrate: |url, options: &MigrateOptions| {
         Box::pin(async move { migrate(&parsed(url, &options.store)?, options.lanes).await })
     },
-    ddl: |options| Ok(ddl(&prefix(&options.store)?, options.lanes.unwrap_or(DEFAULT_LANES))),
+    ddl: |options| ddl(&prefix(&options.store)?, options.lanes.unwrap_or(DEFAULT_LANES)),
 };
 
 fn parsed(url: &str, options: &StoreOptions) -> Result<SqliteOptions> {

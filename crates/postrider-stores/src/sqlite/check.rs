@@ -30,7 +30,7 @@ pub(super) fn check(session: &mut Session<'_>) -> Result<Vec<Finding>> {
         Finding {
             level: Level::Good,
             subject: "schema".to_owned(),
-            found: format!("version {}, {} lanes", super::schema::VERSION, schema.get()),
+            found: format!("version {}, {} lanes", super::VERSION, schema.get()),
             advice: String::new(),
         },
         match writable {

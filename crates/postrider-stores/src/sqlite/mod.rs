@@ -6,7 +6,8 @@
 //! wait for each other. New rows are noticed through `pragma data_version`, which touches no table.
 //!
 //! Moments are integers, microseconds since 1970 UTC; message ids are hyphenated text; headers and the like are JSON
-//! text; a payload may be a blob or text. [`enqueue`] alone is there under the feature `sqlite-sql`, without a driver.
+//! text; a payload may be a blob or text. [`enqueue`] and [`upgrade`] alone are there under
+//! the feature `sqlite-sql`, without a driver.
 
 #[cfg(feature = "sqlite")]
 mod backend;
@@ -41,7 +42,6 @@ mod source;
 mod status;
 #[cfg(feature = "sqlite")]
 mod store;
-
 pub mod upgrade;
 
 #[cfg(feature = "sqlite")]
@@ -51,6 +51,7 @@ pub use check::library;
 #[cfg(feature = "sqlite")]
 pub use options::{Prefix, SqliteOptions};
 #[cfg(feature = "sqlite")]
-pub use schema::{DEFAULT_LANES, VERSION, ddl, migrate};
+pub use schema::{ddl, migrate};
 #[cfg(feature = "sqlite")]
 pub use store::SqliteStore;
+pub use upgrade::{DEFAULT_LANES, VERSION};
