@@ -9,7 +9,8 @@ use postrider_core::{
     TopicPattern,
 };
 use postrider_relay::{Relay, RelayBuilder, RelayState, Summary};
-use postrider_stores::memory::{History, MemoryStore};
+use postrider_stores::History;
+use postrider_stores::memory::MemoryStore;
 use tokio_util::sync::CancellationToken;
 
 fn store() -> MemoryStore {
@@ -95,10 +96,11 @@ async fn messages_that_come_while_it_runs_are_delivered_and_a_graceful_stop_repe
 #[tokio::test]
 async fn a_message_that_is_refused_is_dead_after_its_attempts_and_the_others_flow() {
     let store = store();
-    let broker = Arc::new(MemoryBroker::recording().with_script(|outgoing, _| match outgoing.message.payload.as_ref() {
-        b"13" => Answer::Fail(ErrorKind::Rejected),
-        _ => Answer::Accept,
-    }));
+    let broker =
+        Arc::new(MemoryBroker::recording().with_script(|outgoing, _| match outgoing.message.payload.as_ref() {
+            b"13" => Answer::Fail(ErrorKind::Rejected),
+            _ => Answer::Accept,
+        }));
     store.enqueue_committed(&keyed(1_000, 5));
     let every = TopicPattern::every();
     let running = relay(&store, &broker).retry(every, quick()).build().unwrap();

@@ -2,5 +2,7 @@
 
 #![expect(clippy::expect_used, clippy::panic, reason = "a case of a suite fails by a panic")]
 
+pub mod crash_matrix;
+pub mod dying;
 pub mod servers;
 pub mod suites;

@@ -1,0 +1,91 @@
+//! The relay dies at every call that it makes; a second one takes over; nothing is lost, doubled without reason, or
+//! out of order.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use postrider_brokers::memory::{Answer, MemoryBroker};
+use postrider_core::{
+    Attempts, Broker, DestinationName, DestinationTemplate, ErrorKind, LaneCount, Message, RetryPolicy, Store,
+    TopicPattern,
+};
+use postrider_relay::{Relay, RelayBuilder};
+use postrider_stores::History;
+use postrider_stores::memory::MemoryStore;
+use postrider_testkit::crash_matrix::{self, Outcome};
+use postrider_testkit::dying::{DyingBroker, DyingStore, Fuse, Moment};
+use tokio_util::sync::CancellationToken;
+
+/// Two keys with three messages each; the head of one is refused twice, so that its successors are set aside; and one
+/// message without a key.
+fn messages() -> Vec<Message> {
+    let mut messages: Vec<_> = (0..6).map(|n| Message::new("t", n.to_string()).key(format!("k{}", n % 2))).collect();
+    messages.push(Message::new("t", "alone").header("h", "v"));
+    messages
+}
+
+fn broker() -> Arc<MemoryBroker> {
+    let refused: Mutex<HashMap<Vec<u8>, u32>> = Mutex::default();
+    Arc::new(MemoryBroker::recording().with_script(move |outgoing, _| {
+        let mut refused = refused.lock().unwrap();
+        let times = refused.entry(outgoing.message.payload.to_vec()).or_insert(0);
+        *times += 1;
+        if outgoing.message.payload == "0" && *times <= 2 { Answer::Fail(ErrorKind::Rejected) } else { Answer::Accept }
+    }))
+}
+
+fn relay(store: Arc<dyn Store>, broker: Arc<dyn Broker>) -> RelayBuilder {
+    let policy = RetryPolicy {
+        initial: Duration::from_millis(2),
+        maximum: Duration::from_millis(5),
+        attempts: Attempts::Unlimited,
+        ..RetryPolicy::default()
+    };
+    Relay::builder(store)
+        .destination(DestinationName::new("out"), broker, DestinationTemplate::topic())
+        .retry(TopicPattern::every(), policy)
+        .lease(Duration::from_millis(500))
+        .until_empty()
+}
+
+async fn crash(call: usize, moment: Moment) -> Outcome {
+    let store = MemoryStore::new(LaneCount::new(2).unwrap(), History::Off);
+    let (committed, broker) = (messages(), broker());
+    store.enqueue_committed(&committed);
+    let fuse = Fuse::new(call, moment);
+    let dying = relay(
+        DyingStore::new(Arc::new(store.clone()), Arc::clone(&fuse)),
+        DyingBroker::new(Arc::clone(&broker) as Arc<dyn Broker>, Arc::clone(&fuse)),
+    );
+    let ticking = tick(store.clone());
+    let died_in = tokio::select! {
+        done = dying.build().unwrap().run(CancellationToken::new()) => { done.unwrap(); None }
+        name = fuse.blown() => Some(name),
+    };
+    // What the dead relay held is free once its lease has run out.
+    store.advance(Duration::from_secs(1));
+    let second = relay(Arc::new(store.clone()), Arc::clone(&broker) as Arc<dyn Broker>).build().unwrap();
+    tokio::time::timeout(Duration::from_secs(30), second.run(CancellationToken::new())).await.unwrap().unwrap();
+    ticking.abort();
+    Outcome { died_in, committed, delivered: broker.messages(), left: store.rows().len() }
+}
+
+/// Lets the store's clock run, so that retries become due.
+fn tick(store: MemoryStore) -> tokio::task::JoinHandle<()> {
+    tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            store.advance(Duration::from_millis(1));
+        }
+    })
+}
+
+#[tokio::test]
+async fn a_relay_may_die_in_any_call() {
+    let matrix = crash_matrix::run(1, crash).await;
+    println!("crash points: {} in {:?}; repeats: {}", matrix.hit(), matrix.points, matrix.repeats);
+    for call in ["read", "due", "key", "exceptional_keys", "settle", "join", "evict", "acquire", "publish"] {
+        assert!(matrix.points.keys().any(|(name, _)| *name == call), "no crash in {call}");
+    }
+}
