@@ -122,7 +122,7 @@ fn walk(root: &Path, folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
             if !foreign {
                 walk(root, &entry.path(), files)?;
             }
-        } else if kind.is_file() {
+        } else if kind.is_file() && name != ".git" {
             files.push(entry.path().strip_prefix(root)?.to_owned());
         }
     }

@@ -1,8 +1,10 @@
 //! What the programs full of tests print, read.
 //!
-//! They are run with `--show-output`, so that what a passing case said is kept with its name. Two kinds of lines mean
+//! They are run with `--show-output`, so that what a passing case said is kept with its name. Some lines mean
 //! something here: `NOT RUN: what: reason` (a server is missing: the case passed without having tested anything, and
-//! is counted as skipped) and `EXCLUDED: case: reason` (the backend's profile says that it cannot do this).
+//! is counted as skipped), and those of a conformance suite, which is one test here and many cases:
+//! `suite S on B: passed CASE`, `suite S on B: excluded CASE: reason` (the backend's profile says that it cannot do
+//! this), and at the end `suite S on B: N passed, N failed, N excluded`.
 
 /// How a case ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,11 +28,27 @@ pub struct Case {
     pub end: End,
     /// What its backend's profile excludes.
     pub excluded: Vec<String>,
+    /// The cases within it that passed, by name; none unless it is a conformance suite.
+    pub within: Vec<String>,
+    /// What it ran against, where a suite says so.
+    pub backend: Option<String>,
+}
+
+impl Case {
+    /// A case that said nothing yet.
+    pub fn new(name: String, end: End) -> Self {
+        Self { name, end, excluded: Vec::new(), within: Vec::new(), backend: None }
+    }
+
+    /// What it counts for.
+    pub fn weight(&self) -> usize {
+        self.within.len().max(1)
+    }
 }
 
 /// The mark of a thing that is missing.
 pub const NOT_RUN: &str = "NOT RUN: ";
-const EXCLUDED: &str = "EXCLUDED: ";
+const SUITE: &str = "suite ";
 
 /// Reads the standard output of one program. None when its own counts contradict what was read.
 pub fn read(out: &str) -> Option<Vec<Case>> {
@@ -43,7 +61,7 @@ pub fn read(out: &str) -> Option<Vec<Case>> {
             && let Some(end) = end(rest)
         {
             let name = name.trim_end_matches(" - should panic").to_owned();
-            cases.push(Case { name, end, excluded: Vec::new() });
+            cases.push(Case::new(name, end));
             continue;
         }
         if let Some(name) = line.strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" ----")) {
@@ -79,8 +97,14 @@ fn end(text: &str) -> Option<End> {
 }
 
 fn hear(case: &mut Case, line: &str) {
-    if let Some(text) = line.trim().strip_prefix(EXCLUDED) {
-        case.excluded.push(text.to_owned());
+    if let Some((backend, text)) = line.strip_prefix(SUITE).and_then(|rest| rest.split_once(" on ")?.1.split_once(": "))
+    {
+        if let Some(what) = text.strip_prefix("excluded ") {
+            case.excluded.push(what.to_owned());
+        } else if let Some(name) = text.strip_prefix("passed ") {
+            case.within.push(name.to_owned());
+        }
+        case.backend = Some(backend.to_owned());
     }
     match &mut case.end {
         End::Failed(said) => {
@@ -124,6 +148,11 @@ successes:
 ---- a::four stdout ----
 NOT RUN: PostgreSQL 15: initdb is not installed
 
+---- a::one stdout ----
+suite broker on http: excluded it_counts: it cannot
+suite broker on http: passed it_arrives
+suite broker on http: passed it_is_whole
+suite broker on http: 2 passed, 0 failed, 1 excluded
 
 successes:
     a::four
@@ -146,6 +175,8 @@ test result: FAILED. 3 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; 
         let cases = read(OUT).unwrap();
         let ends: Vec<&End> = cases.iter().map(|case| &case.end).collect();
         assert_eq!(ends[0], &End::Passed);
+        assert_eq!((cases[0].weight(), cases[0].backend.as_deref()), (2, Some("http")));
+        assert_eq!((&*cases[0].within[0], &*cases[0].excluded[0]), ("it_arrives", "it_counts: it cannot"));
         assert!(matches!(ends[1], End::Failed(said) if said.contains("panicked at src/a.rs")));
         assert_eq!(ends[2], &End::Ignored("long: 100 kills".into()));
         assert_eq!(ends[3], &End::NotRun("PostgreSQL 15: initdb is not installed".into()));

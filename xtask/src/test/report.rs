@@ -79,7 +79,9 @@ fn suite_table(suites: &[Suite], outcome: &mut Outcome) {
     let mut lines: BTreeMap<(String, String), Line> = BTreeMap::new();
     for suite in suites {
         for case in &suite.cases {
-            let line = lines.entry((suite.name.clone(), backend(&suite.name, &case.name))).or_default();
+            let line = lines
+                .entry((suite.name.clone(), case.backend.clone().unwrap_or_else(|| backend(&suite.name, &case.name))))
+                .or_default();
             count(line, case);
         }
         for reason in &suite.not_run {
@@ -111,7 +113,7 @@ fn suite_table(suites: &[Suite], outcome: &mut Outcome) {
 fn count(line: &mut Line, case: &Case) {
     line.excluded += case.excluded.len();
     match &case.end {
-        End::Passed => line.passed += 1,
+        End::Passed => line.passed += case.weight(),
         End::Failed(_) => line.failed += 1,
         End::Ignored(_) => line.long += 1,
         End::NotRun(reason) => {

@@ -80,9 +80,8 @@ fn matching<'a>(row: &Row, suites: &'a [Suite]) -> Vec<&'a End> {
     for suite in suites {
         for case in &suite.cases {
             let name = format!("{}::{}", suite.name, case.name);
-            if row.tests.iter().any(|pattern| matches(pattern, &name)) {
-                ends.push(&case.end);
-            }
+            let names = std::iter::once(name.clone()).chain(case.within.iter().map(|case| format!("{name}::{case}")));
+            ends.extend(names.filter(|name| row.tests.iter().any(|pattern| matches(pattern, name))).map(|_| &case.end));
         }
     }
     ends

@@ -87,8 +87,7 @@ fn log(logs: &Path, name: &str) -> PathBuf {
 /// What a program said, as cases. A program that ended badly without naming a failed case is a failed case itself.
 fn suite(name: &str, ran: Result<Ran>) -> (Suite, Duration) {
     let mut suite = Suite { name: name.to_owned(), cases: Vec::new(), not_run: Vec::new() };
-    let whole =
-        |said: String| Case { name: "(the program itself)".to_owned(), end: End::Failed(said), excluded: Vec::new() };
+    let whole = |said: String| Case::new("(the program itself)".to_owned(), End::Failed(said));
     let ran = match ran {
         Ok(ran) => ran,
         Err(error) => {
@@ -109,7 +108,7 @@ fn suite(name: &str, ran: Result<Ran>) -> (Suite, Duration) {
 }
 
 fn progress(number: usize, all: usize, suite: &Suite, took: Duration) {
-    let passed = suite.cases.iter().filter(|case| case.end == End::Passed).count();
+    let passed = suite.cases.iter().filter(|case| case.end == End::Passed).map(Case::weight).sum::<usize>();
     let failed = suite.cases.iter().filter(|case| matches!(case.end, End::Failed(_))).count();
     let word = if failed > 0 { format!("{failed} FAILED") } else { "ok".to_owned() };
     println!("[{number:>3}/{all}] {:<48} {passed:>4} passed  {:>8}  {word}", suite.name, seconds(took));
