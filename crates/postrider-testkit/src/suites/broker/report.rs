@@ -4,7 +4,7 @@ use std::fmt;
 
 /// The result of one suite against one backend.
 ///
-/// Displayed as one line per excluded or failed case and one line of totals, which the test runner collects.
+/// Displayed as one line per case and one line of totals, which the test runner collects.
 #[derive(Debug, Clone)]
 pub struct Report {
     suite: &'static str,
@@ -55,6 +55,9 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for case in &self.passed {
+            writeln!(f, "suite {} on {}: passed {case}", self.suite, self.backend)?;
+        }
         for (case, why) in &self.excluded {
             writeln!(f, "suite {} on {}: excluded {case}: {why}", self.suite, self.backend)?;
         }
