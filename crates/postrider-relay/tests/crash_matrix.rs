@@ -11,9 +11,9 @@ use postrider_core::{
     TopicPattern,
 };
 use postrider_relay::{Relay, RelayBuilder};
-use postrider_stores::History;
 use postrider_stores::memory::MemoryStore;
-use postrider_testkit::crash_matrix::{self, Outcome};
+use postrider_stores::{History, MigrateOptions, StoreOptions};
+use postrider_testkit::crash_matrix::{self, Matrix, Outcome};
 use postrider_testkit::dying::{DyingBroker, DyingStore, Fuse, Moment};
 use tokio_util::sync::CancellationToken;
 
@@ -49,29 +49,37 @@ fn relay(store: Arc<dyn Store>, broker: Arc<dyn Broker>) -> RelayBuilder {
         .until_empty()
 }
 
-async fn crash(call: usize, moment: Moment) -> Outcome {
-    let store = MemoryStore::new(LaneCount::new(2).unwrap(), History::Off);
+async fn enqueue(store: &Arc<dyn Store>, messages: &[Message]) {
+    store.operator().await.unwrap().enqueue(messages).await.unwrap();
+}
+
+async fn crash(store: Arc<dyn Store>, call: usize, moment: Moment) -> Outcome {
     let (committed, broker) = (messages(), broker());
-    store.enqueue_committed(&committed);
+    enqueue(&store, &committed).await;
     let fuse = Fuse::new(call, moment);
     let dying = relay(
-        DyingStore::new(Arc::new(store.clone()), Arc::clone(&fuse)),
+        DyingStore::new(Arc::clone(&store), Arc::clone(&fuse)),
         DyingBroker::new(Arc::clone(&broker) as Arc<dyn Broker>, Arc::clone(&fuse)),
     );
-    let ticking = tick(store.clone());
     let died_in = tokio::select! {
         done = dying.build().unwrap().run(CancellationToken::new()) => { done.unwrap(); None }
         name = fuse.blown() => Some(name),
     };
-    // What the dead relay held is free once its lease has run out.
-    store.advance(Duration::from_secs(1));
-    let second = relay(Arc::new(store.clone()), Arc::clone(&broker) as Arc<dyn Broker>).build().unwrap();
-    tokio::time::timeout(Duration::from_secs(30), second.run(CancellationToken::new())).await.unwrap().unwrap();
-    ticking.abort();
-    Outcome { died_in, committed, delivered: broker.messages(), left: store.rows().len() }
+    let second = relay(Arc::clone(&store), Arc::clone(&broker) as Arc<dyn Broker>).build().unwrap();
+    tokio::time::timeout(Duration::from_secs(60), second.run(CancellationToken::new())).await.unwrap().unwrap();
+    let status = store.operator().await.unwrap().status(1_000).await.unwrap();
+    let left = usize::try_from(status.pending.value() + status.dead.value()).unwrap();
+    Outcome { died_in, committed, delivered: broker.messages(), left }
 }
 
-/// Lets the store's clock run, so that retries become due.
+fn every_call_was_fatal_once(store: &str, matrix: &Matrix) {
+    println!("{store}: crash points: {} in {:?}; repeats: {}", matrix.hit(), matrix.points, matrix.repeats);
+    for call in ["read", "due", "key", "exceptional_keys", "settle", "join", "evict", "acquire", "publish"] {
+        assert!(matrix.points.keys().any(|(name, _)| *name == call), "no crash in {call}");
+    }
+}
+
+/// Lets the store's clock run, so that retries become due and leases run out.
 fn tick(store: MemoryStore) -> tokio::task::JoinHandle<()> {
     tokio::spawn(async move {
         loop {
@@ -82,10 +90,31 @@ fn tick(store: MemoryStore) -> tokio::task::JoinHandle<()> {
 }
 
 #[tokio::test]
-async fn a_relay_may_die_in_any_call() {
-    let matrix = crash_matrix::run(1, crash).await;
-    println!("crash points: {} in {:?}; repeats: {}", matrix.hit(), matrix.points, matrix.repeats);
-    for call in ["read", "due", "key", "exceptional_keys", "settle", "join", "evict", "acquire", "publish"] {
-        assert!(matrix.points.keys().any(|(name, _)| *name == call), "no crash in {call}");
-    }
+async fn a_relay_over_memory_may_die_in_any_call() {
+    let matrix = crash_matrix::run(1, async |call, moment| {
+        let store = MemoryStore::new(LaneCount::new(2).unwrap(), History::Off);
+        let ticking = tick(store.clone());
+        let outcome = crash(Arc::new(store), call, moment).await;
+        ticking.abort();
+        outcome
+    })
+    .await;
+    every_call_was_fatal_once("memory", &matrix);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_relay_over_sqlite_may_die_in_any_call() {
+    let folder = tempfile::tempdir().unwrap();
+    let matrix = crash_matrix::run(1, async |call, moment| {
+        let url = format!("sqlite://{}/{call}-{moment:?}.db", folder.path().display());
+        crash(fresh(&url).await, call, moment).await
+    })
+    .await;
+    every_call_was_fatal_once("sqlite", &matrix);
+}
+
+async fn fresh(url: &str) -> Arc<dyn Store> {
+    let migrate = MigrateOptions { lanes: LaneCount::new(2), ..MigrateOptions::default() };
+    postrider_stores::migrate(url, &migrate).await.unwrap();
+    postrider_stores::open(url, &StoreOptions::default()).await.unwrap()
 }

@@ -3,7 +3,6 @@
 //! The testkit knows no relay, so the test hands in how to run one. What is promised (P1 to P4) is checked here.
 
 use std::collections::{BTreeMap, HashMap};
-use std::future::Future;
 
 use futures_util::future::join_all;
 use postrider_core::{Message, MessageId, Outgoing};
@@ -47,7 +46,7 @@ const AT_ONCE: usize = 8;
 ///
 /// # Panics
 /// When a promise is broken, with the call and the moment.
-pub async fn run<F: Future<Output = Outcome>>(stride: usize, crash: impl Fn(usize, Moment) -> F) -> Matrix {
+pub async fn run(stride: usize, crash: impl AsyncFn(usize, Moment) -> Outcome) -> Matrix {
     let mut matrix = Matrix::default();
     for (moment, name) in [(Moment::Before, "before"), (Moment::After, "after")] {
         for row in 0.. {
