@@ -1,0 +1,174 @@
+//! Members and lanes.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use postrider_core::{Lane, Leases, RelayId, Renewal, Start};
+use uuid::Uuid;
+
+use super::bench::LONG;
+use super::{LANES, StoreHarness};
+
+const SHORT: Duration = Duration::from_millis(300);
+
+fn fresh() -> RelayId {
+    RelayId(Uuid::now_v7())
+}
+
+async fn leases(harness: &dyn StoreHarness) -> Box<dyn Leases> {
+    harness.store().leases().await.unwrap()
+}
+
+/// Somebody who never joined gets nothing.
+pub async fn only_a_member_acquires_lanes(harness: &dyn StoreHarness) {
+    let mut leases = leases(harness).await;
+    assert!(leases.acquire(fresh(), LANES).await.unwrap().is_empty());
+    let expired = fresh();
+    leases.join(expired, "expired", Duration::from_millis(1)).await.unwrap();
+    harness.pass(Duration::from_millis(50)).await;
+    assert!(leases.acquire(expired, LANES).await.unwrap().is_empty());
+}
+
+/// What is owned is not free.
+pub async fn a_lane_is_acquired_once(harness: &dyn StoreHarness) {
+    let mut leases = leases(harness).await;
+    let (one, two) = (fresh(), fresh());
+    leases.join(one, "one", LONG).await.unwrap();
+    leases.join(two, "two", LONG).await.unwrap();
+    let mine = leases.acquire(one, 3).await.unwrap();
+    assert_eq!(mine.len(), 3);
+    assert!(mine.iter().all(|held| held.start == Start::Clean), "never owned before");
+    assert_eq!(leases.acquire(two, u16::MAX).await.unwrap().len(), usize::from(LANES) - 3);
+    assert!(leases.acquire(one, u16::MAX).await.unwrap().is_empty());
+    assert!(leases.acquire(two, 0).await.unwrap().is_empty());
+}
+
+/// The trap of the obvious statement.
+pub async fn two_acquirers_at_once_never_share_a_lane(harness: &dyn StoreHarness) {
+    for _ in 0..10 {
+        let (one, two) = (fresh(), fresh());
+        let (mut first, mut second) = (leases(harness).await, leases(harness).await);
+        first.join(one, "one", LONG).await.unwrap();
+        second.join(two, "two", LONG).await.unwrap();
+        let (mine, theirs) = tokio::join!(first.acquire(one, u16::MAX), second.acquire(two, u16::MAX));
+        let (mine, theirs) = (mine.unwrap(), theirs.unwrap());
+        let lanes: BTreeSet<Lane> = mine.iter().chain(&theirs).map(|held| held.lane).collect();
+        assert_eq!(lanes.len(), mine.len() + theirs.len(), "a lane has two owners");
+        first.leave(one).await.unwrap();
+        second.leave(two).await.unwrap();
+    }
+}
+
+/// The database issues them.
+pub async fn terms_increase_with_every_owner(harness: &dyn StoreHarness) {
+    let mut leases = leases(harness).await;
+    let mut last = None;
+    for _ in 0..3 {
+        let me = fresh();
+        leases.join(me, "me", LONG).await.unwrap();
+        let held = leases.acquire(me, u16::MAX).await.unwrap();
+        let term = held.iter().find(|held| held.lane == Lane(0)).unwrap().term;
+        assert!(last < Some(term), "{last:?} then {term:?}");
+        last = Some(term);
+        let lanes: Vec<Lane> = held.iter().map(|held| held.lane).collect();
+        assert_eq!(leases.release(me, &lanes).await.unwrap().len(), lanes.len());
+        leases.leave(me).await.unwrap();
+    }
+}
+
+/// Eviction frees the lanes, and the renewal says so.
+pub async fn an_evicted_member_is_told(harness: &dyn StoreHarness) {
+    let mut leases = leases(harness).await;
+    let (dying, other) = (fresh(), fresh());
+    leases.join(other, "other", LONG).await.unwrap();
+    leases.join(dying, "dying", SHORT).await.unwrap();
+    assert_eq!(leases.acquire(dying, 2).await.unwrap().len(), 2);
+    assert_eq!(leases.evict().await.unwrap(), 0, "its lease stands");
+    harness.pass(SHORT + Duration::from_millis(10)).await;
+    assert_eq!(leases.evict().await.unwrap(), 2);
+    assert_eq!(leases.evict().await.unwrap(), 0);
+    assert_eq!(leases.renew(dying, LONG).await.unwrap(), Renewal::Evicted);
+    assert_eq!(leases.renew(other, LONG).await.unwrap(), Renewal::Renewed);
+    assert_eq!(leases.acquire(other, u16::MAX).await.unwrap().len(), usize::from(LANES));
+}
+
+/// Heartbeats count.
+pub async fn a_renewed_member_is_not_evicted(harness: &dyn StoreHarness) {
+    let mut leases = leases(harness).await;
+    let me = fresh();
+    leases.join(me, "me", SHORT).await.unwrap();
+    leases.acquire(me, u16::MAX).await.unwrap();
+    assert_eq!(leases.renew(me, LONG).await.unwrap(), Renewal::Renewed);
+    harness.pass(SHORT + Duration::from_millis(10)).await;
+    assert_eq!(leases.evict().await.unwrap(), 0);
+}
+
+/// Nobody said that its messages were safe.
+pub async fn a_lane_after_an_unclean_end_starts_carefully(harness: &dyn StoreHarness) {
+    let mut leases = leases(harness).await;
+    let (dying, heir) = (fresh(), fresh());
+    leases.join(dying, "dying", SHORT).await.unwrap();
+    let before = leases.acquire(dying, u16::MAX).await.unwrap();
+    harness.pass(SHORT + Duration::from_millis(10)).await;
+    leases.evict().await.unwrap();
+    leases.join(heir, "heir", LONG).await.unwrap();
+    let after = leases.acquire(heir, u16::MAX).await.unwrap();
+    assert_eq!(after.len(), usize::from(LANES));
+    for held in after {
+        let old = before.iter().find(|old| old.lane == held.lane).unwrap();
+        assert!(held.term > old.term && held.start == Start::Careful, "{held:?}");
+    }
+}
+
+/// A release says so.
+pub async fn a_released_lane_starts_cleanly(harness: &dyn StoreHarness) {
+    let mut leases = leases(harness).await;
+    let (one, two) = (fresh(), fresh());
+    leases.join(one, "one", LONG).await.unwrap();
+    leases.join(two, "two", LONG).await.unwrap();
+    let held = leases.acquire(one, 2).await.unwrap();
+    let lanes: Vec<Lane> = held.iter().map(|held| held.lane).collect();
+    let mut released = leases.release(one, &lanes).await.unwrap();
+    released.sort_unstable();
+    let mut expected = lanes.clone();
+    expected.sort_unstable();
+    assert_eq!(released, expected);
+    let taken = leases.acquire(two, u16::MAX).await.unwrap();
+    assert!(taken.iter().all(|held| held.start == Start::Clean), "{taken:?}");
+}
+
+/// Releasing is for owners.
+pub async fn a_lane_of_somebody_else_is_not_released(harness: &dyn StoreHarness) {
+    let mut leases = leases(harness).await;
+    let (one, two) = (fresh(), fresh());
+    leases.join(one, "one", LONG).await.unwrap();
+    leases.join(two, "two", LONG).await.unwrap();
+    let held = leases.acquire(one, 1).await.unwrap();
+    assert!(leases.release(two, &[held[0].lane]).await.unwrap().is_empty());
+    assert_eq!(leases.release(one, &[held[0].lane]).await.unwrap(), [held[0].lane]);
+}
+
+/// Lanes never stay with a name that is gone.
+pub async fn a_member_that_leaves_frees_its_lanes(harness: &dyn StoreHarness) {
+    let mut leases = leases(harness).await;
+    let (one, two) = (fresh(), fresh());
+    leases.join(one, "one", LONG).await.unwrap();
+    leases.acquire(one, u16::MAX).await.unwrap();
+    leases.leave(one).await.unwrap();
+    assert_eq!(leases.renew(one, LONG).await.unwrap(), Renewal::Evicted);
+    leases.join(two, "two", LONG).await.unwrap();
+    leases.evict().await.unwrap();
+    assert_eq!(leases.acquire(two, u16::MAX).await.unwrap().len(), usize::from(LANES));
+}
+
+/// A name is a label.
+pub async fn two_relays_of_one_name_are_two_members(harness: &dyn StoreHarness) {
+    let mut leases = leases(harness).await;
+    let (one, two) = (fresh(), fresh());
+    leases.join(one, "same", LONG).await.unwrap();
+    leases.join(two, "same", LONG).await.unwrap();
+    assert_eq!(leases.acquire(one, 2).await.unwrap().len(), 2);
+    assert_eq!(leases.acquire(two, 2).await.unwrap().len(), 2);
+    let mut operator = harness.store().operator().await.unwrap();
+    assert_eq!(operator.status(10).await.unwrap().members.len(), 2);
+}
