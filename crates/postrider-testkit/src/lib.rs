@@ -1,6 +1,6 @@
 //! Conformance suites, private servers and fault tools, for tests only.
 
-#![expect(clippy::expect_used, clippy::panic, reason = "a case of a suite fails by a panic")]
+#![expect(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a case of a suite fails by a panic")]
 
 pub mod crash_matrix;
 pub mod dying;

@@ -18,6 +18,7 @@ pub const ROOM: Room = Room { rows: 1_000, bytes: 16 << 20 };
 pub const LONG: Duration = Duration::from_secs(300);
 
 /// A member that holds every free lane.
+#[derive(Debug)]
 pub struct Bench {
     /// Who it is.
     pub me: RelayId,

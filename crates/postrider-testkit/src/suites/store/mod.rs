@@ -55,15 +55,24 @@ pub trait StoreHarness: Send + Sync {
     }
 }
 
-/// Why a case is not run, where it is not.
-pub fn excluded(harness: &dyn StoreHarness, case: &str) -> Option<&'static str> {
-    harness.exclusions().iter().find(|exclusion| exclusion.case == case).map(|exclusion| exclusion.reason)
+/// Whether a case is run against a harness; says so where it is not.
+pub fn runs(harness: &dyn StoreHarness, case: &str) -> bool {
+    let exclusion = harness.exclusions().iter().find(|exclusion| exclusion.case == case);
+    if let Some(exclusion) = exclusion {
+        println!("suite store on {}: excluded {case}: {}", harness.store().profile().name, exclusion.reason);
+    }
+    exclusion.is_none()
+}
+
+/// Says that a case has passed, in the words that the table of all suites is made from.
+pub fn passed(harness: &dyn StoreHarness, case: &str) {
+    println!("suite store on {}: passed {case}", harness.store().profile().name);
 }
 
 /// Runs every case against the harness that an async function gives.
 #[macro_export]
 macro_rules! store_suite {
-    ($start:path) => {
+    ($start:ident) => {
         $crate::store_suite! { @groups $start;
             reading {
                 what_is_committed_is_read_and_settled
@@ -138,15 +147,15 @@ macro_rules! store_suite {
             }
         }
     };
-    (@groups $start:path; $($group:ident { $($case:ident)+ })+) => {
+    (@groups $start:ident; $($group:ident { $($case:ident)+ })+) => {
         $(mod $group {
             $(
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $case() {
                     let harness = super::$start().await;
-                    match $crate::suites::store::excluded(&harness, stringify!($case)) {
-                        Some(reason) => println!("excluded by profile: {reason}"),
-                        None => $crate::suites::store::$group::$case(&harness).await,
+                    if $crate::suites::store::runs(&harness, stringify!($case)) {
+                        $crate::suites::store::$group::$case(&harness).await;
+                        $crate::suites::store::passed(&harness, stringify!($case));
                     }
                 }
             )+

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use postrider_core::{Content, DeadReason, HeldLane, Message, MessageId, Outcome, RetryOverride, Room, RowId, Timestamp};
+use postrider_core::{
+    Content, DeadReason, HeldLane, Message, MessageId, Outcome, RetryOverride, Room, RowId, Timestamp,
+};
 use uuid::Uuid;
 
 use super::StoreHarness;

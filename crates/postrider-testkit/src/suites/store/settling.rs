@@ -159,7 +159,7 @@ pub async fn a_large_batch_is_settled_whole(harness: &dyn StoreHarness) {
     let mut bench = Bench::new(harness).await;
     harness.write(&(0..1_000).map(|n| keyed(&format!("k{n}"))).collect::<Vec<_>>()).await;
     let rows = bench.read().await;
-    let outcome = |n: usize| if n % 2 == 0 { Outcome::Delivered } else { retry(Duration::from_secs(60)) };
+    let outcome = |n: usize| if n.is_multiple_of(2) { Outcome::Delivered } else { retry(Duration::from_secs(60)) };
     let batch: Vec<Settlement> = rows.iter().enumerate().map(|(n, row)| settlement(row, outcome(n))).collect();
     let settled = bench.settle(&batch).await;
     assert_eq!(settled.rows.len(), 1_000);

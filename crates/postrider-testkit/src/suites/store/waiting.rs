@@ -110,7 +110,7 @@ pub async fn the_walk_over_exceptional_keys_meets_each_once(harness: &dyn StoreH
     let batch: Vec<_> = rows
         .iter()
         .enumerate()
-        .map(|(n, row)| settlement(row, if n % 2 == 0 { SET_ASIDE } else { retry(Duration::from_secs(60)) }))
+        .map(|(n, row)| settlement(row, if n.is_multiple_of(2) { SET_ASIDE } else { retry(Duration::from_secs(60)) }))
         .collect();
     bench.settle(&batch).await;
     harness.write(&[keyed("ordinary")]).await;

@@ -1,0 +1,1 @@
+//! What costs nothing however much there is.
