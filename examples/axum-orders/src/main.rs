@@ -1,2 +1,141 @@
-//! An order service.
-fn main() {}
+//! An order service: it writes each order and the message about it in one transaction, and relays the messages from
+//! its own process.
+//!
+//! ```text
+//! cargo run -p axum-orders
+//! curl -d '{"id": 1, "customer": "ann", "item": "book"}' -H 'content-type: application/json' localhost:3000/orders
+//! ```
+//!
+//! | variable | default | |
+//! |---|---|---|
+//! | `DATABASE_URL` | `sqlite:orders.db` | or `postgres://user:password@host/database` |
+//! | `BROKER_URL` | `stdout:` | or `http://host/hook`, `nats://host:4222` |
+//! | `LISTEN` | `127.0.0.1:3000` | |
+
+use std::env;
+use std::error::Error;
+use std::future::pending;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::post;
+use axum::{Json, Router};
+use postrider::brokers::{self, BrokerConfig};
+use postrider::stores::{self, StoreOptions};
+use postrider::{CancellationToken, DestinationName, DestinationTemplate, Message, Outbox, Relay, RelayHandle};
+use serde::{Deserialize, Serialize};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{PgPool, SqlitePool};
+use tokio::signal;
+
+type Failure = Box<dyn Error + Send + Sync>;
+
+const TABLE: &str =
+    "create table if not exists orders (id bigint primary key, customer text not null, item text not null)";
+const INSERT: &str = "insert into orders (id, customer, item) values ($1, $2, $3)";
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Order {
+    id: i64,
+    customer: String,
+    item: String,
+}
+
+#[derive(Debug, Clone)]
+enum Database {
+    Sqlite(SqlitePool),
+    Postgres(PgPool),
+}
+
+#[derive(Debug, Clone)]
+struct Service {
+    database: Database,
+    outbox: Outbox,
+    relay: RelayHandle,
+}
+
+/// Writes the order and the message about it: both are committed, or neither.
+async fn place(service: &Service, order: &Order) -> Result<(), Failure> {
+    // Messages of one customer are delivered in the order of their transactions; other customers do not wait for them.
+    let message = Message::json("orders.placed", order)?.key(&order.customer).correlation_id(order.id);
+    match &service.database {
+        Database::Sqlite(pool) => {
+            // Immediate: SQLite has one writer, and a transaction that becomes one later may be refused.
+            let mut tx = pool.begin_with("begin immediate").await?;
+            sqlx::query(INSERT).bind(order.id).bind(&order.customer).bind(&order.item).execute(&mut *tx).await?;
+            service.outbox.enqueue(&mut tx, message).await?;
+            tx.commit().await?;
+        }
+        Database::Postgres(pool) => {
+            let mut tx = pool.begin().await?;
+            sqlx::query(INSERT).bind(order.id).bind(&order.customer).bind(&order.item).execute(&mut *tx).await?;
+            service.outbox.enqueue(&mut tx, message).await?;
+            tx.commit().await?;
+        }
+    }
+    // Optional: the relay looks now instead of at its next poll.
+    service.relay.hint();
+    Ok(())
+}
+
+async fn orders(State(service): State<Service>, Json(order): Json<Order>) -> (StatusCode, String) {
+    match place(&service, &order).await {
+        Ok(()) => (StatusCode::CREATED, format!("order {} is placed\n", order.id)),
+        Err(failure) => (StatusCode::CONFLICT, format!("order {} is not placed: {failure}\n", order.id)),
+    }
+}
+
+/// Opens the database and creates the tables: the service's own, and the outbox.
+async fn open(url: &str) -> Result<Database, Failure> {
+    if url.starts_with("sqlite:") {
+        let pool = SqlitePool::connect_with(url.parse::<SqliteConnectOptions>()?.create_if_missing(true)).await?;
+        postrider::migrate(&pool).await?;
+        sqlx::query(TABLE).execute(&pool).await?;
+        Ok(Database::Sqlite(pool))
+    } else {
+        let pool = PgPool::connect(url).await?;
+        postrider::migrate(&pool).await?;
+        sqlx::query(TABLE).execute(&pool).await?;
+        Ok(Database::Postgres(pool))
+    }
+}
+
+/// Ends when the process is asked to: Ctrl-C or SIGTERM.
+async fn asked_to_stop() {
+    let terminated = async {
+        match signal::unix::signal(signal::unix::SignalKind::terminate()) {
+            Ok(mut terminations) => terminations.recv().await,
+            Err(_) => pending().await,
+        }
+    };
+    tokio::select! { _ = terminated => {} _ = signal::ctrl_c() => {} }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Failure> {
+    let variable = |name: &str, default: &str| env::var(name).unwrap_or_else(|_| default.to_owned());
+    let url = variable("DATABASE_URL", "sqlite:orders.db");
+    let database = open(&url).await?;
+
+    // The relay has connections of its own; the table is all that it shares with the service.
+    let store = stores::open(&url, &StoreOptions::default()).await?;
+    let broker = brokers::open(&BrokerConfig::new(variable("BROKER_URL", "stdout:")))?;
+    let relay = Relay::builder(store)
+        .name("axum-orders")
+        .destination(DestinationName::new("events"), broker, DestinationTemplate::topic())
+        .build()?;
+    let service = Service { database, outbox: Outbox::new(), relay: relay.handle() };
+    let stop = CancellationToken::new();
+    let relaying = tokio::spawn(relay.run(stop.clone()));
+
+    let listener = tokio::net::TcpListener::bind(variable("LISTEN", "127.0.0.1:3000")).await?;
+    eprintln!("listening on {}", listener.local_addr()?);
+    let router = Router::new().route("/orders", post(orders)).with_state(service);
+    axum::serve(listener, router).with_graceful_shutdown(asked_to_stop()).await?;
+
+    // Requests are finished, so no order is being written: now the relay settles what is in flight and leaves.
+    stop.cancel();
+    let summary = relaying.await??;
+    eprintln!("stopped: {} delivered", summary.delivered);
+    Ok(())
+}
