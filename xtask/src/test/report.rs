@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::rows::{self, Rows};
+use super::run::DOCUMENTATION;
 use super::{Asked, Case, End, Suite};
 use crate::tree::Tree;
 use crate::{Result, table};
@@ -133,6 +134,9 @@ fn cells(suite: &str, backend: &str, line: &Line) -> Vec<String> {
 
 /// The backend a case stands for: the first one that is a word of its name, else of its program's.
 fn backend(suite: &str, case: &str) -> String {
+    if suite == DOCUMENTATION || suite.starts_with("xtask::") {
+        return String::new();
+    }
     for text in [case.to_ascii_lowercase(), suite.replace("tokio-postgres", "tokio_postgres")] {
         for part in text.split("::") {
             let is =
@@ -208,6 +212,7 @@ mod tests {
         assert_eq!(backend("postrider-stores::conformance", "postgres::settle_is_fenced"), "postgres");
         assert_eq!(backend("postrider-brokers::nats_real", "publish_awaits"), "nats");
         assert_eq!(backend("postrider-core::lib", "judge::tests::the_table"), "");
+        assert_eq!(backend("xtask::bin", "check::files::a_file_is_found"), "");
         assert_eq!(backend("postrider-core::lib", "profile::the_table"), "", "a part of a word is none");
     }
 }
