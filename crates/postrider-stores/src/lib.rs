@@ -3,7 +3,7 @@
 //! `postgres` and `sqlite` hold the SQL text under features of their own (`postgres-sql`, `sqlite-sql`), without any
 //! driver: the SDK sends the same statements through the driver that the application has.
 
-#[cfg(any(feature = "memory", feature = "sqlite"))]
+#[cfg(any(feature = "memory", feature = "sqlite", feature = "postgres"))]
 mod failures;
 mod history;
 #[cfg(any(feature = "memory", feature = "sqlite"))]

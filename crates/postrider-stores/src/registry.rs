@@ -68,6 +68,8 @@ impl fmt::Debug for Backend {
 
 /// The stores that are compiled in.
 pub const BACKENDS: &[Backend] = &[
+    #[cfg(feature = "postgres")]
+    crate::postgres::BACKEND,
     #[cfg(feature = "sqlite")]
     crate::sqlite::BACKEND,
 ];

@@ -1,0 +1,77 @@
+//! The line of the registry.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use postrider_core::{Error, ErrorKind, LaneCount, Result, Secret, Store};
+
+use super::migrate::{migrate, migrate_check};
+use super::{Names, Pooling, PostgresOptions, PostgresStore, ddl};
+use crate::registry::{Backend, StoreOptions};
+
+/// The number of lanes of an outbox for which none was asked.
+const LANES: u16 = 64;
+
+/// PostgreSQL, with the settings `schema`, `prefix`, `pooling` (`direct` or `transaction`), `password`,
+/// `password-file` and `timeout-seconds`.
+pub const BACKEND: Backend = Backend {
+    schemes: &["postgres", "postgresql"],
+    open: |url, options| {
+        Box::pin(async move {
+            let store: Arc<dyn Store> = Arc::new(PostgresStore::open(read(url, options)?).await?);
+            Ok(store)
+        })
+    },
+    migrate: |url, options| {
+        Box::pin(async move {
+            let store = read(url, &options.store)?;
+            let lanes = match options.lanes {
+                Some(lanes) => lanes,
+                None => migrate_check(&store).await?.map_or_else(default_lanes, |installed| installed.lanes),
+            };
+            migrate(&store, lanes).await
+        })
+    },
+    ddl: |options| Ok(ddl(&names(&options.store)?, options.lanes.unwrap_or_else(default_lanes))),
+};
+
+fn default_lanes() -> LaneCount {
+    LaneCount::new(LANES).unwrap_or(LaneCount::ONE)
+}
+
+const KNOWN: [&str; 6] = ["schema", "prefix", "pooling", "password", "password-file", "timeout-seconds"];
+
+fn names(options: &StoreOptions) -> Result<Names> {
+    let (settings, default) = (options.known(&KNOWN)?, Names::default());
+    let text = |name: &str, default: &str| settings.get(name).map_or(default, String::as_str).to_owned();
+    Names::new(&text("schema", default.schema()), &text("prefix", default.prefix()))
+}
+
+fn read(url: &str, options: &StoreOptions) -> Result<PostgresOptions> {
+    let settings = options.known(&KNOWN)?;
+    let mut read = PostgresOptions::new(url)?.names(names(options)?).history(options.history);
+    read = match settings.get("pooling").map(String::as_str) {
+        None | Some("direct") => read,
+        Some("transaction") => read.pooling(Pooling::Transaction),
+        Some(_) => return Err(refused("pooling", "expected direct or transaction")),
+    };
+    if let Some(password) = settings.get("password") {
+        read = read.password(&Secret::new(password.clone()));
+    }
+    if let Some(path) = settings.get("password-file") {
+        let password = std::fs::read_to_string(Path::new(path))
+            .map_err(|error| refused("password-file", "the file cannot be read").because(error))?;
+        read = read.password(&Secret::new(password.trim_end_matches(['\r', '\n'])));
+    }
+    if let Some(seconds) = settings.get("timeout-seconds") {
+        let seconds = seconds.parse().ok().filter(|seconds| (1..=3600).contains(seconds));
+        let seconds = seconds.ok_or_else(|| refused("timeout-seconds", "expected a number from 1 to 3600"))?;
+        read = read.timeout(Duration::from_secs(seconds));
+    }
+    Ok(read)
+}
+
+fn refused(setting: &str, expected: &str) -> Error {
+    Error::new(ErrorKind::Config, format!("the setting {setting:?} of the PostgreSQL store: {expected}"))
+}

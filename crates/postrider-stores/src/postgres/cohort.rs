@@ -1,0 +1,141 @@
+//! How far each lane has been read: cohorts of lanes that share their snapshots.
+
+use std::collections::BTreeMap;
+
+use postrider_core::{HeldLane, Lane, Term};
+
+use super::snapshot::Snapshot;
+
+/// A read that did not fit one page and goes on by primary key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Walk {
+    /// Rows visible here are to be read.
+    pub(super) until: Snapshot,
+    /// The last id taken.
+    pub(super) last: i64,
+    /// The last id there can be, where the walk goes in spans.
+    pub(super) end: i64,
+}
+
+/// Lanes that have been read up to the same point.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Cohort {
+    /// The lanes and the terms under which they are read.
+    pub(super) lanes: BTreeMap<Lane, Term>,
+    /// P: everything visible here was read. None for lanes that are new: their whole backlog is to be read.
+    pub(super) read: Option<Snapshot>,
+    /// The walk that is under way, towards the next P.
+    pub(super) walk: Option<Walk>,
+}
+
+impl Cohort {
+    /// The lanes as a parameter.
+    pub(super) fn numbers(&self) -> Vec<i16> {
+        self.lanes.keys().map(|lane| i16::try_from(lane.0).unwrap_or(i16::MAX)).collect()
+    }
+}
+
+/// All lanes of a relay.
+#[derive(Debug, Default)]
+pub(super) struct Cohorts {
+    /// The cohorts; the next read begins with the first.
+    pub(super) list: Vec<Cohort>,
+}
+
+impl Cohorts {
+    /// Forgets lanes that are not held any more, or under another term, and adds those that are new.
+    pub(super) fn follow(&mut self, held: &[HeldLane]) {
+        let mut fresh: BTreeMap<Lane, Term> = held.iter().map(|held| (held.lane, held.term)).collect();
+        for cohort in &mut self.list {
+            cohort.lanes.retain(|lane, term| {
+                let known = fresh.get(lane) == Some(term);
+                if known {
+                    fresh.remove(lane);
+                }
+                known
+            });
+        }
+        self.list.retain(|cohort| !cohort.lanes.is_empty());
+        if !fresh.is_empty() {
+            self.list.push(Cohort { lanes: fresh, read: None, walk: None });
+        }
+    }
+
+    /// Forgets how far anything was read.
+    pub(super) fn forget(&mut self) {
+        self.list.clear();
+    }
+
+    /// Puts lanes that are up to the same point into one cohort, and the next cohort first.
+    pub(super) fn settle(&mut self) {
+        let mut merged: Vec<Cohort> = Vec::with_capacity(self.list.len());
+        for cohort in self.list.drain(..) {
+            let same = merged.iter_mut().find(|known| {
+                known.walk.is_none() && cohort.walk.is_none() && known.read.is_some() && known.read == cohort.read
+            });
+            match same {
+                Some(known) => known.lanes.extend(cohort.lanes),
+                None => merged.push(cohort),
+            }
+        }
+        if merged.len() > 1 {
+            merged.rotate_left(1);
+        }
+        self.list = merged;
+    }
+
+    /// Whether time went backwards since anything was read.
+    pub(super) fn are_ahead_of(&self, now: &Snapshot) -> bool {
+        let ahead = |snapshot: &Snapshot| now.is_behind(snapshot);
+        self.list.iter().any(|cohort| {
+            cohort.read.as_ref().is_some_and(ahead) || cohort.walk.as_ref().is_some_and(|walk| ahead(&walk.until))
+        })
+    }
+
+    /// P of a lane that is read up to date; none while it is walked or new.
+    pub(super) fn read_up_to(&self, lane: Lane) -> Option<&Snapshot> {
+        let cohort = self.list.iter().find(|cohort| cohort.lanes.contains_key(&lane))?;
+        if cohort.walk.is_some() { None } else { cohort.read.as_ref() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use postrider_core::Start;
+
+    use super::*;
+
+    fn held(lane: u16, term: i64) -> HeldLane {
+        HeldLane { lane: Lane(lane), term: Term(term), start: Start::Clean }
+    }
+
+    fn at(text: &str) -> Option<Snapshot> {
+        Some(Snapshot::parse(text.to_owned()).unwrap())
+    }
+
+    #[test]
+    fn a_lane_that_comes_or_comes_back_under_another_term_is_read_from_its_beginning() {
+        let mut cohorts = Cohorts::default();
+        cohorts.follow(&[held(1, 1), held(2, 1)]);
+        cohorts.list[0].read = at("5:5:");
+        cohorts.follow(&[held(1, 1), held(2, 2), held(3, 1)]);
+        assert_eq!(cohorts.list.len(), 2);
+        assert!(cohorts.read_up_to(Lane(1)).is_some());
+        assert!(cohorts.read_up_to(Lane(2)).is_none());
+        assert!(cohorts.read_up_to(Lane(3)).is_none());
+    }
+
+    #[test]
+    fn only_cohorts_at_rest_at_the_same_point_become_one() {
+        let mut cohorts = Cohorts::default();
+        cohorts.follow(&[held(1, 1)]);
+        cohorts.follow(&[held(1, 1), held(2, 1)]);
+        cohorts.settle();
+        assert_eq!(cohorts.list.len(), 2, "two new cohorts are not at the same point");
+        for cohort in &mut cohorts.list {
+            cohort.read = at("5:5:");
+        }
+        cohorts.settle();
+        assert_eq!(cohorts.list.len(), 1);
+    }
+}

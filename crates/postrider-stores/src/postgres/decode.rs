@@ -1,0 +1,192 @@
+//! From a row of the table to a row of the core, whatever a foreign hand wrote into it.
+
+use std::collections::BTreeMap;
+use std::error::Error as StdError;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use postrider_core::{
+    Attributes, Closed, Content, DestinationName, Due, Error, ErrorKind, Headers, Key, Lane, Message, MessageId,
+    Result, RetryOverride, Retrying, Row, RowId, RowState, Timestamp, Topic,
+};
+use tokio_postgres::types::{FromSql, Type};
+use uuid::Uuid;
+
+/// Seconds from 1970 to 2000, where PostgreSQL's time begins, in microseconds.
+const EPOCH: i64 = 946_684_800_000_000;
+/// What a row weighs beside its message.
+const OVERHEAD: usize = 128;
+
+/// A `timestamptz` with its infinities, in microseconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Moment(pub(super) i64);
+
+impl<'a> FromSql<'a> for Moment {
+    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn StdError + Sync + Send>> {
+        let micros = i64::from_be_bytes(raw.try_into()?);
+        Ok(Self(if micros == i64::MIN { micros } else { micros.saturating_add(EPOCH) }))
+    }
+
+    fn accepts(ty: &Type) -> bool {
+        *ty == Type::TIMESTAMPTZ
+    }
+}
+
+impl From<Moment> for Timestamp {
+    fn from(moment: Moment) -> Self {
+        Self(moment.0)
+    }
+}
+
+/// How many rows the inner statement of a page found.
+pub(super) fn fetched(rows: &[tokio_postgres::Row]) -> Result<usize> {
+    let Some(row) = rows.first() else { return Ok(0) };
+    let fetched: i64 = get(row, "fetched")?;
+    Ok(usize::try_from(fetched).unwrap_or(0))
+}
+
+/// A column that has the type it was made with.
+pub(super) fn get<'r, T: FromSql<'r>>(row: &'r tokio_postgres::Row, column: &str) -> Result<T> {
+    row.try_get(column).map_err(|error| {
+        let what = format!("the column {column} of the outbox tables has another type; run `postrider check`");
+        Error::new(ErrorKind::Config, what).because(error)
+    })
+}
+
+/// A row of a page.
+///
+/// # Errors
+/// `Config`, when the table itself is not the one that was created; never because of what stands in a row.
+pub(super) fn row(row: &tokio_postgres::Row) -> Result<Row> {
+    let message = message(row);
+    let id: i64 = get(row, "id")?;
+    let lane: i16 = get(row, "lane")?;
+    let state: i16 = get(row, "state")?;
+    let attempts: i32 = get(row, "attempts")?;
+    let read_at: Moment = get(row, "read_at")?;
+    let deliver_at: Option<Moment> = get(row, "deliver_at")?;
+    let next: Option<Moment> = get(row, "next_attempt_at")?;
+    let payload: &[u8] = get(row, "payload")?;
+    let owed = destinations(row, "waiting_for").and_then(|owed| Ok((owed, progress(row)?)));
+    let (content, (waiting_for, progress)) = match (message, owed) {
+        (Ok(message), Ok(owed)) => (Content::Message(Arc::new(message)), owed),
+        (Err(reason), _) | (Ok(_), Err(reason)) => (malformed(row, reason), (None, BTreeMap::new())),
+    };
+    let weight = match &content {
+        Content::Message(message) => message.weight(),
+        Content::Malformed { .. } => payload.len(),
+    };
+    Ok(Row {
+        id: RowId(id),
+        lane: Lane(u16::try_from(lane).unwrap_or(0)),
+        content,
+        weight: weight + OVERHEAD,
+        state: RowState::from_code(state).unwrap_or(RowState::Pending),
+        due: due(next.or(deliver_at), read_at),
+        retrying: if next.is_some() { Retrying::Yes } else { Retrying::No },
+        attempts: u32::try_from(attempts).unwrap_or(0),
+        waiting_for,
+        progress,
+        closed: closed(row),
+    })
+}
+
+fn due(at: Option<Moment>, now: Moment) -> Due {
+    match at {
+        Some(at) if at > now => {
+            Due::In(Duration::from_micros(u64::try_from(at.0.saturating_sub(now.0)).unwrap_or(u64::MAX)))
+        }
+        Some(_) | None => Due::Now,
+    }
+}
+
+/// What stands before the row; what cannot be read stands for every destination.
+fn closed(row: &tokio_postgres::Row) -> Closed {
+    match row.try_get::<_, Option<Vec<Option<String>>>>("closed") {
+        Ok(None) => Closed::Open,
+        Ok(Some(owed)) => match owed.into_iter().map(|name| name.map(|name| DestinationName::new(&name))).collect() {
+            Some(names) => Closed::For(names),
+            None => Closed::ForAll,
+        },
+        Err(_) => Closed::ForAll,
+    }
+}
+
+fn malformed(row: &tokio_postgres::Row, reason: String) -> Content {
+    let id = row.try_get::<_, Uuid>("message_id").ok().map(MessageId);
+    let key = row.try_get::<_, Option<String>>("key").ok().flatten().map(Key::unchecked);
+    Content::Malformed { id, key, reason }
+}
+
+/// The message of a row that has its columns, or why it is none.
+pub(super) fn message(row: &tokio_postgres::Row) -> Result<Message, String> {
+    let message = unchecked_message(row)?;
+    message.validate().map_err(|invalid| invalid.to_string())?;
+    Ok(message)
+}
+
+fn unchecked_message(row: &tokio_postgres::Row) -> Result<Message, String> {
+    let payload: &[u8] = read(row, "payload")?;
+    let object = |column: &str| read::<Option<&str>>(row, column);
+    let named = |column: &'static str| move |reason: String| format!("{column}: {reason}");
+    Ok(Message {
+        id: MessageId(read(row, "message_id")?),
+        topic: Topic::unchecked(read::<String>(row, "topic")?),
+        key: read::<Option<String>>(row, "key")?.map(Key::unchecked),
+        payload: Bytes::copy_from_slice(payload),
+        content_type: read(row, "content_type")?,
+        headers: object("headers")?.map_or(Ok(Headers::default()), Headers::from_json).map_err(named("headers"))?,
+        attributes: object("attributes")?
+            .map_or(Ok(Attributes::default()), Attributes::from_json)
+            .map_err(named("attributes"))?,
+        deliver_at: read::<Option<Moment>>(row, "deliver_at")?.map(Timestamp::from),
+        expires_at: read::<Option<Moment>>(row, "expires_at")?.map(Timestamp::from),
+        created_at: Some(read::<Moment>(row, "created_at")?.into()),
+        retry: object("retry")?.map(RetryOverride::from_json).transpose()?,
+    })
+}
+
+/// The message of a row for people: what cannot be read is empty.
+pub(super) fn readable(row: &tokio_postgres::Row) -> Message {
+    fn or_none<'r, T: FromSql<'r>>(row: &'r tokio_postgres::Row, column: &str) -> Option<T> {
+        row.try_get::<_, Option<T>>(column).ok().flatten()
+    }
+    Message {
+        id: MessageId(or_none(row, "message_id").unwrap_or(Uuid::nil())),
+        topic: Topic::unchecked(or_none::<String>(row, "topic").unwrap_or_default()),
+        key: or_none::<String>(row, "key").map(Key::unchecked),
+        payload: Bytes::copy_from_slice(or_none::<&[u8]>(row, "payload").unwrap_or_default()),
+        content_type: or_none(row, "content_type"),
+        headers: or_none(row, "headers").and_then(|text| Headers::from_json(text).ok()).unwrap_or_default(),
+        attributes: or_none(row, "attributes").and_then(|text| Attributes::from_json(text).ok()).unwrap_or_default(),
+        deliver_at: or_none::<Moment>(row, "deliver_at").map(Timestamp::from),
+        expires_at: or_none::<Moment>(row, "expires_at").map(Timestamp::from),
+        created_at: or_none::<Moment>(row, "created_at").map(Timestamp::from),
+        retry: or_none(row, "retry").and_then(|text| RetryOverride::from_json(text).ok()),
+    }
+}
+
+fn read<'r, T: FromSql<'r>>(row: &'r tokio_postgres::Row, column: &str) -> Result<T, String> {
+    row.try_get(column).map_err(|_| format!("{column}: cannot be read"))
+}
+
+fn destinations(row: &tokio_postgres::Row, column: &str) -> Result<Option<Vec<DestinationName>>, String> {
+    let names: Option<Vec<Option<String>>> = read(row, column)?;
+    names
+        .map(|names| {
+            names
+                .into_iter()
+                .map(|name| name.map(|name| DestinationName::new(&name)))
+                .collect::<Option<Vec<_>>>()
+                .ok_or_else(|| format!("{column}: has a null element"))
+        })
+        .transpose()
+}
+
+fn progress(row: &tokio_postgres::Row) -> Result<BTreeMap<DestinationName, u32>, String> {
+    let Some(text) = read::<Option<&str>>(row, "progress")? else { return Ok(BTreeMap::new()) };
+    let attempts: BTreeMap<String, u32> =
+        serde_json::from_str(text).map_err(|error| format!("progress: expected an object of counts: {error}"))?;
+    Ok(attempts.into_iter().map(|(name, count)| (DestinationName::new(&name), count)).collect())
+}

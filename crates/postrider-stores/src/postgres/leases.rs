@@ -1,0 +1,128 @@
+//! Members and lanes. The expiry lives in the member's row only; every clock is the database's.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use postrider_core::{Error, ErrorKind, HeldLane, Lane, Leases, RelayId, Renewal, Result, Start, Term};
+use tokio_postgres::types::Type;
+
+use super::decode::get;
+use super::link::{Link, Purpose};
+use crate::failures::micros;
+
+/// `clock_timestamp()` and never `now()`, which stands still within a transaction.
+const JOIN: &str = "\
+insert into {relay} (id, name, expires_at) values ($1, $2, clock_timestamp() + $3 * interval '1 microsecond')";
+
+const RENEW: &str = "\
+update {relay} set expires_at = clock_timestamp() + $2 * interval '1 microsecond' where id = $1";
+
+/// The row lock decides against a renewal that comes late.
+const EVICT: &str = "delete from {relay} where expires_at < clock_timestamp()";
+
+/// The owners without a member are an array, and no condition that is not checked again after a lock was waited for; a
+/// lane whose settle is in flight is skipped and freed by the next call.
+const FREE: &str = "\
+with f as materialized (
+  select lane from {lane}
+   where owner = any(array(select distinct l.owner from {lane} l
+                            where l.owner is not null and not exists (select from {relay} r where r.id = l.owner)))
+   for update skip locked)
+update {lane} l set owner = null from f where l.lane = f.lane";
+
+/// The condition under which a lane is taken is a plain column of the locked row: a condition on another table is not
+/// checked again after a concurrent acquire committed, and gave one lane two owners.
+const ACQUIRE: &str = "\
+with c as materialized (
+  select lane from {lane} where owner is null order by random() limit greatest($2, 0) for update skip locked),
+m as materialized (
+  select id from {relay} where id = $1 and expires_at > clock_timestamp() for key share)
+update {lane} l set owner = m.id, term = term + 1, careful = not clean, clean = false
+  from c, m where l.lane = c.lane returning l.lane, l.term, l.careful";
+
+const RELEASE: &str = "\
+with f as materialized (select lane from {lane} where lane = any($2) and owner = $1 for update)
+update {lane} l set owner = null, clean = true from f where l.lane = f.lane and l.owner = $1 returning l.lane";
+
+const LEAVE: &str = "delete from {relay} where id = $1";
+
+/// The keeper of members and lanes.
+#[derive(Debug)]
+pub(super) struct PostgresLeases {
+    link: Link,
+    join: String,
+    renew: String,
+    evict: String,
+    free: String,
+    acquire: String,
+    release: String,
+    leave: String,
+}
+
+impl PostgresLeases {
+    pub(super) const PURPOSE: Purpose = Purpose::Cold;
+
+    pub(super) fn new(link: Link) -> Self {
+        let names = &link.options().names;
+        let [join, renew, evict, free, acquire, release, leave] =
+            [JOIN, RENEW, EVICT, FREE, ACQUIRE, RELEASE, LEAVE].map(|sql| names.fill(sql));
+        Self { link, join, renew, evict, free, acquire, release, leave }
+    }
+}
+
+fn lane(row: &tokio_postgres::Row) -> Result<Lane> {
+    let number: i16 = get(row, "lane")?;
+    let unknown = || Error::new(ErrorKind::Config, format!("lane {number} of the lane table is not a lane"));
+    u16::try_from(number).map(Lane).map_err(|_| unknown())
+}
+
+#[async_trait]
+impl Leases for PostgresLeases {
+    async fn join(&mut self, me: RelayId, name: &str, ttl: Duration) -> Result<()> {
+        let (ttl, name) = (micros(ttl), name.replace('\0', ""));
+        self.link
+            .execute("joining the relays", &self.join, &[(&me.0, Type::UUID), (&name, Type::TEXT), (&ttl, Type::INT8)])
+            .await?;
+        Ok(())
+    }
+
+    async fn renew(&mut self, me: RelayId, ttl: Duration) -> Result<Renewal> {
+        let ttl = micros(ttl);
+        let renewed =
+            self.link.execute("renewing the lease", &self.renew, &[(&me.0, Type::UUID), (&ttl, Type::INT8)]).await?;
+        Ok(if renewed == 0 { Renewal::Evicted } else { Renewal::Renewed })
+    }
+
+    async fn evict(&mut self) -> Result<usize> {
+        self.link.execute("evicting expired relays", &self.evict, &[]).await?;
+        let freed = self.link.execute("freeing the lanes of evicted relays", &self.free, &[]).await?;
+        Ok(usize::try_from(freed).unwrap_or(usize::MAX))
+    }
+
+    async fn acquire(&mut self, me: RelayId, want: u16) -> Result<Vec<HeldLane>> {
+        let want = i64::from(want);
+        let rows =
+            self.link.query("acquiring lanes", &self.acquire, &[(&me.0, Type::UUID), (&want, Type::INT8)]).await?;
+        rows.iter()
+            .map(|row| {
+                let careful: bool = get(row, "careful")?;
+                let start = if careful { Start::Careful } else { Start::Clean };
+                Ok(HeldLane { lane: lane(row)?, term: Term(get(row, "term")?), start })
+            })
+            .collect()
+    }
+
+    async fn release(&mut self, me: RelayId, lanes: &[Lane]) -> Result<Vec<Lane>> {
+        let lanes: Vec<i16> = lanes.iter().map(|lane| i16::try_from(lane.0).unwrap_or(i16::MAX)).collect();
+        let rows = self
+            .link
+            .query("releasing lanes", &self.release, &[(&me.0, Type::UUID), (&lanes, Type::INT2_ARRAY)])
+            .await?;
+        rows.iter().map(lane).collect()
+    }
+
+    async fn leave(&mut self, me: RelayId) -> Result<()> {
+        self.link.execute("leaving the relays", &self.leave, &[(&me.0, Type::UUID)]).await?;
+        Ok(())
+    }
+}

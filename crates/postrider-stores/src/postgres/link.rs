@@ -1,0 +1,172 @@
+//! One connection, opened when it is needed and dropped at the first doubt.
+//!
+//! Every statement is unnamed and typed, so that nothing of it stays behind in a pooled server connection. While a
+//! statement runs, the client is out of its place: a call that is cancelled, times out or fails takes the connection
+//! with it, and the next call opens a new one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use postrider_core::{Error, ErrorKind, Result};
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Row};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::classify::{connecting, working};
+use super::options::{Pooling, PostgresOptions};
+
+/// What a connection is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// Reading and settling by index only: the planner is told so, because the statistics of a table that is always
+    /// nearly empty or has just been filled mislead it.
+    Hot,
+    /// Everything else.
+    Cold,
+}
+
+/// A parameter with its type.
+pub(super) type Parameter<'p> = (&'p (dyn ToSql + Sync), Type);
+
+const CONNECT: Duration = Duration::from_secs(10);
+const PLANNER: &str = " -c max_parallel_workers_per_gather=0 -c jit=off -c enable_seqscan=off \
+    -c enable_bitmapscan=off -c enable_sort=off";
+
+/// A connection of our own that mends itself.
+pub(super) struct Link {
+    options: Arc<PostgresOptions>,
+    tls: MakeRustlsConnect,
+    purpose: Purpose,
+    client: Option<Client>,
+    generation: u64,
+}
+
+impl std::fmt::Debug for Link {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Link").field("place", &self.options.place).field("purpose", &self.purpose).finish()
+    }
+}
+
+impl Link {
+    pub(super) fn new(options: &Arc<PostgresOptions>, tls: &MakeRustlsConnect, purpose: Purpose) -> Self {
+        Self { options: Arc::clone(options), tls: tls.clone(), purpose, client: None, generation: 0 }
+    }
+
+    pub(super) fn options(&self) -> &PostgresOptions {
+        &self.options
+    }
+
+    /// The number of the connection that stands; none when none does, as far as is known.
+    pub(super) fn standing(&self) -> Option<u64> {
+        self.client.as_ref().filter(|client| !client.is_closed()).map(|_| self.generation)
+    }
+
+    /// Runs one statement and returns its rows.
+    pub(super) async fn query(&mut self, doing: &str, sql: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>> {
+        let client = self.take().await?;
+        let rows = self.within(doing, client.query_typed(sql, parameters)).await?;
+        self.client = Some(client);
+        Ok(rows)
+    }
+
+    /// Runs one statement and returns its only row.
+    pub(super) async fn query_one(&mut self, doing: &str, sql: &str, parameters: &[Parameter<'_>]) -> Result<Row> {
+        let mut rows = self.query(doing, sql, parameters).await?;
+        match (rows.pop(), rows.is_empty()) {
+            (Some(row), true) => Ok(row),
+            _ => Err(Error::new(ErrorKind::Config, format!("{doing}: expected one row; run `postrider check`"))),
+        }
+    }
+
+    /// Runs one statement and returns how many rows it changed.
+    pub(super) async fn execute(&mut self, doing: &str, sql: &str, parameters: &[Parameter<'_>]) -> Result<u64> {
+        let client = self.take().await?;
+        let changed = self.within(doing, client.execute_typed(sql, parameters)).await?;
+        self.client = Some(client);
+        Ok(changed)
+    }
+
+    /// Runs a script without parameters; the caller judges the error.
+    pub(super) async fn script(&mut self, sql: &str) -> Result<Result<(), tokio_postgres::Error>> {
+        let client = self.take().await?;
+        let limit = self.options.timeout;
+        let done = tokio::time::timeout(limit, client.batch_execute(sql)).await;
+        let done = done.map_err(|_| timed_out("running a script", limit))?;
+        if done.is_ok() {
+            self.client = Some(client);
+        }
+        Ok(done)
+    }
+
+    /// Runs one statement in a transaction of its own in which the server ends it after `limit`.
+    pub(super) async fn query_limited(
+        &mut self,
+        doing: &str,
+        limit: Duration,
+        sql: &str,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Vec<Row>> {
+        let client = self.take().await?;
+        let begin = format!("begin read only; set local statement_timeout = {}", limit.as_millis().max(1));
+        let rows = self
+            .within(doing, async {
+                client.batch_execute(&begin).await?;
+                let rows = client.query_typed(sql, parameters).await?;
+                client.batch_execute("commit").await?;
+                Ok(rows)
+            })
+            .await?;
+        self.client = Some(client);
+        Ok(rows)
+    }
+
+    async fn take(&mut self) -> Result<Client> {
+        match self.client.take() {
+            Some(client) if !client.is_closed() => Ok(client),
+            Some(_) | None => self.connect().await,
+        }
+    }
+
+    async fn within<T>(&self, doing: &str, call: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T> {
+        let limit = self.options.timeout;
+        match tokio::time::timeout(limit, call).await {
+            Ok(answer) => answer.map_err(|error| working(doing, error)),
+            Err(_) => Err(timed_out(doing, limit)),
+        }
+    }
+
+    async fn connect(&mut self) -> Result<Client> {
+        let mut config = self.options.config.clone();
+        config.connect_timeout(CONNECT).keepalives(true).keepalives_idle(Duration::from_secs(10));
+        config.keepalives_interval(Duration::from_secs(5)).keepalives_retries(3);
+        config.tcp_user_timeout(self.options.timeout);
+        if config.get_application_name().is_none() {
+            config.application_name("postrider");
+        }
+        if self.options.pooling == Pooling::Direct {
+            let given = config.get_options().map(ToOwned::to_owned).unwrap_or_default();
+            let planner = if self.purpose == Purpose::Hot { PLANNER } else { "" };
+            // The server's own limit ends what a client that gave up has left running.
+            let limit = self.options.timeout.as_millis().max(1);
+            config.options(format!("{given} -c statement_timeout={limit}{planner}"));
+        }
+        let connected = tokio::time::timeout(CONNECT, config.connect(self.tls.clone())).await;
+        let Ok(connected) = connected else {
+            let what = format!("cannot connect to PostgreSQL at {}; it does not answer", self.options.place);
+            return Err(Error::new(ErrorKind::Unavailable, what));
+        };
+        let (client, connection) = connected.map_err(|error| connecting(&self.options, error))?;
+        self.generation += 1;
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "a connection to PostgreSQL ended");
+            }
+        });
+        Ok(client)
+    }
+}
+
+fn timed_out(doing: &str, limit: Duration) -> Error {
+    let what = format!("{doing}: PostgreSQL did not answer within {limit:?}; the outcome is not known");
+    Error::new(ErrorKind::Unknown, what)
+}

@@ -1,0 +1,166 @@
+//! The operator's statements.
+
+macro_rules! view {
+    () => {
+        "\
+o.id, o.lane, o.state, o.message_id, o.topic, o.key, o.payload, o.content_type, o.headers::text, o.attributes::text,
+       o.created_at, o.deliver_at, o.expires_at, o.retry::text, o.attempts, o.last_attempt_at, o.next_attempt_at,
+       o.waiting_for, o.errors::text, o.dead_at, o.dead_reason"
+    };
+}
+
+/// `$1` ids, `$2` topic, `$3` key, `$4` reason, `$5` least age in microseconds; null for "any".
+macro_rules! meant {
+    () => {
+        "\
+o.state in (1, 3) and ($1::uuid[] is null or o.message_id = any($1)) and ($2::text is null or o.topic = $2)
+   and ($3::text is null or o.key = $3) and ($4::smallint is null or o.dead_reason = $4)
+   and ($5::bigint is null or o.dead_at <= (select clock_timestamp()) - $5 * interval '1 microsecond')"
+    };
+}
+
+/// Removes what was picked. When a row that held its key goes, the key's first waiting row is made due, so that the due
+/// query finds it: nothing else looks at rows that an operator changed.
+macro_rules! removing {
+    () => {
+        "\
+d as (delete from {outbox} o using picked where o.id = picked.id returning o.id, o.message_id, o.lane, o.key, o.state),
+freed as (
+  update {outbox} o set state = 0, next_attempt_at = statement_timestamp()
+   where o.id in (
+     select (select w.id from {outbox} w where w.lane = d.lane and w.key = d.key
+                and (w.state in (2, 3) or w.next_attempt_at is not null) and w.id not in (select p.id from picked p)
+              order by w.id limit 1)
+       from d where d.state = 3 and d.key is not null)
+     and o.state = 2)"
+    };
+}
+
+/// How many rows there are: all of them when there are at most `$1`, and by state.
+pub(super) const COUNT: &str = "\
+select count(*) as found, count(*) filter (where state in (0, 2)) as pending from (
+  select state from {outbox} limit $1 + 1) o";
+
+/// Each of these walks a partial index of exceptions, and stops above `$1`.
+pub(super) const EXCEPTIONS: &str = "\
+select (select count(*) from (select from {outbox} where state in (1, 3) limit $1 + 1) o) as dead,
+       (select count(*) from (select from {outbox} where state = 3 limit $1 + 1) o) as holding,
+       (select count(*) from (select from {outbox} where state = 2 limit $1 + 1) o) as set_aside,
+       (select count(*) from (select from {outbox} where next_attempt_at is not null and state = 0 limit $1 + 1) o) as retrying,
+       (select count(*) from (
+          select from {outbox}
+           where state = 0 and (next_attempt_at is not null or deliver_at is not null) and next_attempt_at is null
+             and coalesce(next_attempt_at, deliver_at) > (select clock_timestamp()) limit $1 + 1) o) as delayed";
+
+/// The database's own estimates: rows of the table, and entries of the indexes of exceptions, where they are known.
+pub(super) const ESTIMATES: &str = "\
+select greatest(pg_stat_get_live_tuples($1::text::regclass), 0) as live,
+       coalesce((select max(c.reltuples)::bigint from pg_index i join pg_class c on c.oid = i.indexrelid
+                  where i.indrelid = $1::text::regclass and c.relname like '%outbox_dead'), 0) as dead,
+       coalesce((select max(c.reltuples)::bigint from pg_index i join pg_class c on c.oid = i.indexrelid
+                  where i.indrelid = $1::text::regclass and c.relname like '%outbox_exceptional'), 0) as exceptional,
+       coalesce((select max(c.reltuples)::bigint from pg_index i join pg_class c on c.oid = i.indexrelid
+                  where i.indrelid = $1::text::regclass and c.relname like '%outbox_due'), 0) as due";
+
+/// The age of the first row by id that could go, in microseconds.
+pub(super) const OLDEST: &str = "\
+select (extract(epoch from clock_timestamp() - greatest(o.created_at, o.deliver_at)) * 1000000)::bigint as age
+  from {outbox} o
+ where o.state in (0, 2) and isfinite(o.created_at)
+   and (o.deliver_at is null or o.deliver_at <= (select clock_timestamp()) and isfinite(o.deliver_at))
+ order by o.id limit 1";
+
+pub(super) const RECENT: &str = "\
+select o.errors::text as errors from {outbox} o
+ where o.state = 0 and o.next_attempt_at is not null and o.errors is not null
+ order by o.last_attempt_at desc nulls last limit 5";
+
+pub(super) const MEMBERS: &str = "\
+select id, name, greatest((extract(epoch from expires_at - clock_timestamp()) * 1000000)::bigint, 0) as lease_left
+  from {relay} where isfinite(expires_at) order by name, id";
+
+pub(super) const LANES: &str = "select lane, owner, term from {lane} order by lane";
+
+/// A scan, which the caller limits in time: `$1` message id, `$2` key; one of them is null.
+pub(super) const EXPLAIN: &str = concat!(
+    "select ",
+    view!(),
+    ",
+       h.id as behind, h.message_id as behind_id, r.id as owner, r.name as owner_name, clock_timestamp() as now,
+       greatest((extract(epoch from r.expires_at - clock_timestamp()) * 1000000)::bigint, 0) as lease_left
+  from {outbox} o
+  left join {lane} l on l.lane = o.lane
+  left join {relay} r on r.id = l.owner and isfinite(r.expires_at)
+  left join lateral (
+    select h.id, h.message_id from {outbox} h
+     where o.state in (0, 2) and h.lane = o.lane and h.key = o.key and h.id < o.id
+       and (h.state in (2, 3) or h.next_attempt_at is not null)
+     order by h.id limit 1) h on true
+ where o.message_id = $1 or o.key = $2
+ order by o.id limit 100"
+);
+
+/// The same of the history.
+pub(super) const EXPLAIN_DELIVERED: &str = "\
+select id, message_id, key, topic, settled_at, clock_timestamp() as now
+  from {delivered} where message_id = $1 or key = $2 order by id limit $3";
+
+/// `$6` the row after which, `$7` the limit.
+pub(super) const DEAD: &str =
+    concat!("select ", view!(), "\n  from {outbox} o\n where ", meant!(), " and o.id > $6 order by o.id limit $7");
+
+pub(super) const DEAD_GROUPS: &str = concat!(
+    "\
+select o.topic, o.dead_reason, count(*) as number,
+       coalesce((extract(epoch from clock_timestamp() - min(o.dead_at) filter (where isfinite(o.dead_at))) * 1000000)::bigint, 0)
+         as oldest
+  from {outbox} o\n where ",
+    meant!(),
+    " group by o.topic, o.dead_reason order by o.topic, o.dead_reason"
+);
+
+/// `$6` the limit. Equal instants for all rows of the statement, so that the id decides among those of a key; rows that
+/// another operator has locked are his.
+pub(super) const REPLAY: &str = concat!(
+    "with picked as materialized (\n  select o.id from {outbox} o where ",
+    meant!(),
+    "\n order by o.id limit $6 for update skip locked),
+u as (
+  update {outbox} o
+     set state = 0, attempts = 0, next_attempt_at = statement_timestamp(), dead_at = null, dead_reason = null,
+         progress = null
+    from picked where o.id = picked.id returning o.id, o.message_id)
+select message_id from u order by id"
+);
+
+/// `$6` the limit.
+pub(super) const DISCARD: &str = concat!(
+    "with picked as materialized (\n  select o.id from {outbox} o where ",
+    meant!(),
+    "\n order by o.id limit $6 for update skip locked),\n",
+    removing!(),
+    "\nselect message_id from d order by id"
+);
+
+/// `$1` the age in microseconds, `$2` the limit.
+pub(super) const PRUNE_DEAD: &str = concat!(
+    "\
+with picked as materialized (
+  select o.id from {outbox} o
+   where o.state in (1, 3) and o.dead_at <= (select clock_timestamp()) - $1 * interval '1 microsecond'
+   order by o.id limit $2 for update skip locked),\n",
+    removing!(),
+    "\nselect count(*) as number from d"
+);
+
+pub(super) const PRUNE_DELIVERED: &str = "\
+delete from {delivered} where id = any(array(
+  select id from {delivered} where settled_at <= (select clock_timestamp()) - $1 * interval '1 microsecond'
+   order by settled_at limit $2 for update skip locked))";
+
+/// `$1` and `$2` the ages of delivered and of dead rows in microseconds; null for "for ever".
+pub(super) const PRUNABLE: &str = "\
+select (select count(*) from {delivered}
+         where settled_at <= (select clock_timestamp()) - $1::bigint * interval '1 microsecond') as delivered,
+       (select count(*) from {outbox}
+         where state in (1, 3) and dead_at <= (select clock_timestamp()) - $2::bigint * interval '1 microsecond') as dead";

@@ -1,0 +1,227 @@
+//! How to reach the database, and how much of it to use.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use postrider_core::{Error, ErrorKind, Result, Secret};
+use tokio_postgres::Config;
+use tokio_postgres::config::{Host, SslMode};
+
+use super::Names;
+use crate::History;
+
+/// What stands between the relay and the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pooling {
+    /// Nothing: planner settings and timeouts travel as startup options.
+    Direct,
+    /// A pooler in transaction mode, such as PgBouncer, which refuses startup options. Give the relay's role the
+    /// planner settings of `roles.sql`; without them the backlog is read in spans of row numbers.
+    Transaction,
+}
+
+/// How encrypted the connection is, and whose certificate is believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encryption {
+    /// `disable`: never encrypted.
+    Disabled,
+    /// `prefer`: encrypted where the server can, nothing verified. The default for loopback hosts and sockets.
+    Preferred,
+    /// `require`: encrypted, nothing verified.
+    Required,
+    /// `verify-full`: encrypted, chain and host name verified. The default for every other host.
+    Verified,
+}
+
+/// What to open.
+#[derive(Debug, Clone)]
+pub struct PostgresOptions {
+    pub(super) config: Config,
+    pub(super) place: String,
+    pub(super) encryption: Encryption,
+    pub(super) root_certificates: Option<PathBuf>,
+    pub(super) names: Names,
+    pub(super) history: History,
+    pub(super) pooling: Pooling,
+    pub(super) timeout: Duration,
+}
+
+impl PostgresOptions {
+    /// The default time limit of one statement.
+    pub const TIMEOUT: Duration = Duration::from_secs(30);
+
+    /// Options for `postgres://user:password@host:port/database?sslmode=...&sslrootcert=...`.
+    ///
+    /// `sslmode` is `disable`, `prefer`, `require` or `verify-full`; without it `verify-full`, or `prefer` for a
+    /// loopback host. Other parameters are those of libpq that tokio-postgres knows.
+    ///
+    /// # Errors
+    /// `Config` when the URL cannot be read.
+    pub fn new(url: &str) -> Result<Self> {
+        let (base, query) = url.split_once('?').unwrap_or((url, ""));
+        if !base.starts_with("postgres://") && !base.starts_with("postgresql://") {
+            return Err(refused("expected postgres://user:password@host:port/database"));
+        }
+        let (mut mode, mut root_certificates, mut rest) = (None, None, Vec::new());
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            match pair.split_once('=') {
+                Some(("sslmode", value)) => mode = Some(encryption(value)?),
+                Some(("sslrootcert", value)) => root_certificates = Some(PathBuf::from(decoded(value)?)),
+                _ => rest.push(pair),
+            }
+        }
+        let plain = if rest.is_empty() { base.to_owned() } else { format!("{base}?{}", rest.join("&")) };
+        // The parser's own error quotes no value, but it could come to; its text is not repeated.
+        let mut config: Config =
+            plain.parse().map_err(|_| refused("expected postgres://user:password@host:port/database?name=value"))?;
+        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+            return Err(refused("expected a host, as in postgres://user@localhost/database"));
+        }
+        let encryption = mode.unwrap_or(if loopback(&config) { Encryption::Preferred } else { Encryption::Verified });
+        config.ssl_mode(match encryption {
+            Encryption::Disabled => SslMode::Disable,
+            Encryption::Preferred => SslMode::Prefer,
+            Encryption::Required | Encryption::Verified => SslMode::Require,
+        });
+        Ok(Self {
+            place: place(&config),
+            config,
+            encryption,
+            root_certificates,
+            names: Names::default(),
+            history: History::Off,
+            pooling: Pooling::Direct,
+            timeout: Self::TIMEOUT,
+        })
+    }
+
+    /// The same options with a password from elsewhere than the URL.
+    #[must_use]
+    pub fn password(mut self, password: &Secret) -> Self {
+        self.config.password(password.reveal());
+        self
+    }
+
+    /// The same options with another schema and prefix.
+    #[must_use]
+    pub fn names(mut self, names: Names) -> Self {
+        self.names = names;
+        self
+    }
+
+    /// The same options with or without history.
+    #[must_use]
+    pub fn history(mut self, history: History) -> Self {
+        self.history = history;
+        self
+    }
+
+    /// The same options with a pooler between, or none.
+    #[must_use]
+    pub fn pooling(mut self, pooling: Pooling) -> Self {
+        self.pooling = pooling;
+        self
+    }
+
+    /// The same options with another time limit of one statement; default 30 s.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+}
+
+fn refused(expected: &str) -> Error {
+    Error::new(ErrorKind::Config, format!("the URL of the PostgreSQL store cannot be read: {expected}"))
+}
+
+fn encryption(mode: &str) -> Result<Encryption> {
+    match mode {
+        "disable" => Ok(Encryption::Disabled),
+        "prefer" | "allow" => Ok(Encryption::Preferred),
+        "require" => Ok(Encryption::Required),
+        "verify-full" => Ok(Encryption::Verified),
+        _ => Err(refused("expected sslmode to be disable, prefer, require or verify-full")),
+    }
+}
+
+fn loopback(config: &Config) -> bool {
+    let local = |host: &Host| match host {
+        Host::Tcp(name) => name == "localhost" || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback()),
+        #[cfg(unix)]
+        Host::Unix(_) => true,
+    };
+    config.get_hosts().iter().all(local) && config.get_hostaddrs().iter().all(IpAddr::is_loopback)
+}
+
+/// Host, port and database for error messages; no user and no password.
+fn place(config: &Config) -> String {
+    let host = match config.get_hosts().first() {
+        Some(Host::Tcp(name)) => name.clone(),
+        #[cfg(unix)]
+        Some(Host::Unix(path)) => path.display().to_string(),
+        None => config.get_hostaddrs().first().map(ToString::to_string).unwrap_or_default(),
+    };
+    let port = config.get_ports().first().copied().unwrap_or(5432);
+    let database = config.get_dbname().or(config.get_user()).unwrap_or_default();
+    format!("{host}:{port}/{database}")
+}
+
+fn decoded(text: &str) -> Result<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, tail)) = rest.split_first() {
+        rest = tail;
+        if first != b'%' {
+            bytes.push(first);
+            continue;
+        }
+        let hex = rest.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
+        let byte = hex.and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        bytes.push(byte.ok_or_else(|| refused("expected two hexadecimal digits after %"))?);
+        rest = &rest[2..];
+    }
+    String::from_utf8(bytes).map_err(|_| refused("expected UTF-8 after decoding %"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tls_is_verified_unless_the_host_is_loopback_or_the_user_says_otherwise() {
+        for (url, expected) in [
+            ("postgres://u@db.example.com/d", Encryption::Verified),
+            ("postgres://u@127.0.0.1/d", Encryption::Preferred),
+            ("postgres://u@[::1]/d", Encryption::Preferred),
+            ("postgresql://u@localhost:7/d", Encryption::Preferred),
+            ("postgres://u@localhost/d?sslmode=verify-full", Encryption::Verified),
+            ("postgres://u@db.example.com/d?sslmode=require&connect_timeout=3", Encryption::Required),
+            ("postgres://u@db.example.com/d?sslmode=disable", Encryption::Disabled),
+        ] {
+            assert_eq!(PostgresOptions::new(url).unwrap().encryption, expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_url_that_cannot_be_read_is_refused_without_its_password() {
+        for url in [
+            "mysql://u:hunter2@h/d",
+            "postgres://u:hunter2@h:port/d",
+            "postgres://u:hunter2@h/d?sslmode=maybe",
+            "postgres://u:hunter2@h/d?nonsense=hunter2",
+            "postgres://u:hunter2@h/d?sslrootcert=%zz",
+        ] {
+            let error = PostgresOptions::new(url).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Config, "{url}");
+            assert!(!error.story().contains("hunter2"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_root_certificate_may_have_any_path() {
+        let options = PostgresOptions::new("postgres://u@h/d?sslrootcert=/etc/a%20b/ca.pem").unwrap();
+        assert_eq!(options.root_certificates.unwrap(), PathBuf::from("/etc/a b/ca.pem"));
+    }
+}

@@ -1,0 +1,156 @@
+//! The statements that find rows. Their shapes are what a planner without statistics still runs by index; each was
+//! measured (`docs/adr`), and each regression has a test.
+
+/// A page of the rows that the inner statement finds: bounded by bytes, with what stands before each row.
+///
+/// The inner statement ends in a LIMIT, so that the probe runs for the page only. Sizes come from `octet_length`, which
+/// does not fetch an external payload: only the rows that fit are fetched whole. `fetched` tells how many the inner
+/// statement found. The inner parameters begin at `$2`; `$1` is the room in bytes.
+///
+/// The probe returns what the earlier exceptional rows of the key still owe: null when there are none, a null element
+/// for "every destination". It looks at 32 of them; more stand for every destination, which is safe for the order.
+macro_rules! page {
+    ($inner:literal, $order:literal) => {
+        concat!(
+            "\
+select o.id, o.lane, o.message_id, o.topic, o.key, o.payload, o.content_type, o.headers::text, o.attributes::text,
+       o.created_at, o.deliver_at, o.expires_at, o.retry::text, o.state, o.attempts, o.next_attempt_at, o.waiting_for,
+       o.progress::text, o.fetched, (select clock_timestamp()) as read_at,
+       case when o.key is not null and exists (
+         select from {outbox} h where h.lane = o.lane and h.key = o.key and h.id < o.id
+            and (h.state in (2, 3) or h.next_attempt_at is not null))
+       then (
+         select array_agg(distinct owed) || case when count(distinct w.id) > 32 then array[null::text] end
+           from (select h.id, h.waiting_for from {outbox} h where h.lane = o.lane and h.key = o.key and h.id < o.id
+                    and (h.state in (2, 3) or h.next_attempt_at is not null) order by h.id limit 33) w
+           left join lateral unnest(w.waiting_for) owed on true)
+       end as closed
+  from (
+    select l.*, count(*) over () as fetched,
+           sum(greatest(octet_length(l.payload), 1)) over (order by ",
+            $order,
+            " rows unbounded preceding) as running
+      from (",
+            $inner,
+            ") l
+  ) o
+ where o.running <= $1 or o.running = greatest(octet_length(o.payload), 1)
+ order by ",
+            $order
+        )
+    };
+}
+
+/// The present: its snapshot, and what tells this server's life from another.
+///
+/// Fails on a replica, as it should. `pg_control_system` reads a file; it is what a restored copy cannot share.
+pub(super) const OBSERVE: &str = "\
+select pg_current_snapshot()::text as snapshot, (select boot::text from {boot}) as boot,
+       (select system_identifier from pg_control_system()) || ':' ||
+       left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) as timeline";
+
+/// Marks a server that has lost its boot id: crash recovery and promotion empty the table.
+pub(super) const MARK_BOOT: &str = "insert into {boot} default values on conflict do nothing";
+
+/// Gives rows from the future, restored from another cluster, a transaction id of this one; until no row is changed.
+pub(super) const RESTAMP: &str = "\
+update {outbox} set xid = pg_current_xact_id()
+ where id in (select id from {outbox} where xid >= pg_snapshot_xmax(pg_current_snapshot()) limit 10000)";
+
+/// A. The steady difference of two snapshots: `$2` lanes, `$3` P, `$4` C, `$5` the limit.
+///
+/// `= any (array (...))` and not a join: a join may scan the whole outbox on every poll.
+pub(super) const DIFFERENCE: &str = page!(
+    "
+        select * from {outbox}
+         where lane = any($2) and xid >= pg_snapshot_xmax($3::text::pg_snapshot)
+           and xid < pg_snapshot_xmax($4::text::pg_snapshot) and pg_visible_in_snapshot(xid, $4::text::pg_snapshot)
+           and state = 0 and next_attempt_at is null
+        union all
+        select * from {outbox}
+         where lane = any($2)
+           and xid = any(array(select x from pg_snapshot_xip($3::text::pg_snapshot) x
+                                where pg_visible_in_snapshot(x, $4::text::pg_snapshot)))
+           and state = 0 and next_attempt_at is null
+         order by id limit $5
+      ",
+    "id"
+);
+
+/// B. A difference that did not fit one page goes on by primary key: `$2` lanes, `$3` P, `$4` C, `$5` the limit, `$6`
+/// the last id, `$7` the end of the span.
+///
+/// A with a larger LIMIT would be quadratic.
+pub(super) const WALK: &str = page!(
+    "
+        select * from {outbox}
+         where lane = any($2) and id > $6 and id <= $7 and pg_visible_in_snapshot(xid, $4::text::pg_snapshot)
+           and not pg_visible_in_snapshot(xid, $3::text::pg_snapshot)
+           and state = 0 and next_attempt_at is null
+         order by id limit $5
+      ",
+    "id"
+);
+
+/// B. The backlog of lanes that are new to this relay: `$2` lanes, `$3` C, `$4` the limit, `$5` the last id, `$6` the
+/// end of the span. Only rows that can go; the due query and the walk of the exceptional keys find the others.
+pub(super) const BACKLOG: &str = page!(
+    "
+        select * from {outbox}
+         where lane = any($2) and id > $5 and id <= $6 and pg_visible_in_snapshot(xid, $3::text::pg_snapshot)
+           and state = 0 and next_attempt_at is null
+           and (deliver_at is null or deliver_at <= (select clock_timestamp()))
+         order by id limit $4
+      ",
+    "id"
+);
+
+/// The last id of the table, by the primary key's end: where a walk in spans ends.
+pub(super) const LAST_ID: &str = "select coalesce(max(id), 0) from {outbox}";
+
+/// Rows whose time has come: `$2` lanes, `$3` the limit, `$4` the ids in the window.
+///
+/// The clock is wrapped in a sub-select because an index cannot be compared with a volatile function.
+pub(super) const DUE: &str = page!(
+    "
+        select * from {outbox}
+         where lane = any($2) and state = 0 and (next_attempt_at is not null or deliver_at is not null)
+           and coalesce(next_attempt_at, deliver_at) <= (select clock_timestamp()) and id <> all($4)
+         order by coalesce(next_attempt_at, deliver_at), id limit $3
+      ",
+    "coalesce(next_attempt_at, deliver_at), id"
+);
+
+/// The exceptional rows of one key: `$2` lane, `$3` key, `$4` the limit.
+pub(super) const KEY: &str = page!(
+    "
+        select * from {outbox}
+         where lane = $2 and key = $3 and (state in (2, 3) or next_attempt_at is not null)
+         order by id limit $4
+      ",
+    "id"
+);
+
+/// Ordinary rows of one lane that were visible long ago: `$2` lane, `$3` P, `$4` the limit, `$5` the last id, `$6` the
+/// end of the span.
+pub(super) const SWEEP: &str = page!(
+    "
+        select * from {outbox}
+         where lane = $2 and id > $5 and id <= $6 and state = 0 and next_attempt_at is null and deliver_at is null
+           and pg_visible_in_snapshot(xid, $3::text::pg_snapshot)
+         order by id limit $4
+      ",
+    "id"
+);
+
+/// The keys of one lane that have exceptional rows, after `$2`: one index descent per key, however many rows it has.
+pub(super) const EXCEPTIONAL_KEYS: &str = "\
+with recursive k as (
+  (select key from {outbox}
+    where lane = $1 and key > $2 and (state in (2, 3) or next_attempt_at is not null) order by key limit 1)
+  union all
+  select (select o.key from {outbox} o
+           where o.lane = $1 and o.key > k.key and (o.state in (2, 3) or o.next_attempt_at is not null)
+           order by o.key limit 1)
+    from k where k.key is not null)
+select key from k where key is not null limit $3";

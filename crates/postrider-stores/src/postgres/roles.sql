@@ -1,0 +1,36 @@
+-- Three roles without login: grant them to the roles that log in.
+do $roles$
+declare wanted text;
+begin
+  foreach wanted in array array['postrider_writer', 'postrider_relay', 'postrider_admin'] loop
+    if not exists (select from pg_roles where rolname = wanted) then
+      execute format('create role %I nologin', wanted);
+    end if;
+  end loop;
+end $roles$;
+
+grant usage on schema {schema} to postrider_writer, postrider_relay, postrider_admin;
+
+-- The writer enqueues, and neither reads nor changes anything. Only these columns: xid, state and the others are the
+-- relay's, and a wrong value in them delays or hides a message.
+grant insert (message_id, topic, key, payload, content_type, headers, attributes, deliver_at, expires_at, retry)
+   on {outbox} to postrider_writer;
+
+-- The relay reads, settles and keeps house; it never enqueues.
+grant select, update, delete on {outbox} to postrider_relay;
+grant select, insert, update, delete on {relay} to postrider_relay;
+grant select, update on {lane} to postrider_relay;
+grant select, insert on {boot} to postrider_relay;
+grant select, insert, delete on {delivered} to postrider_relay;
+grant select on {meta} to postrider_relay;
+
+-- The administrator is an operator with the relay's rights who may also enqueue from the shell. Migrations are run by
+-- the owner of the tables.
+grant postrider_relay, postrider_writer to postrider_admin;
+
+-- Behind a pooler in transaction mode the relay cannot send planner settings; its login role carries them:
+--   alter role my_relay set max_parallel_workers_per_gather = 0;
+--   alter role my_relay set jit = off;
+--   alter role my_relay set enable_seqscan = off;
+--   alter role my_relay set enable_bitmapscan = off;
+--   alter role my_relay set enable_sort = off;

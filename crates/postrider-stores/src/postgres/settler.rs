@@ -1,0 +1,147 @@
+//! Recording outcomes: one fenced statement per batch.
+
+use async_trait::async_trait;
+use postrider_core::{
+    DestinationName, FailedAttempt, HeldLane, Lane, Outcome, RelayId, Result, RowId, RowState, Settled, Settlement,
+    Settler,
+};
+use serde_json::{Value, json};
+use tokio_postgres::types::Type;
+
+use super::decode::get;
+use super::link::{Link, Parameter, Purpose};
+use super::settle_sql::{MOVE, MOVE_AND_CHANGE, REMOVE, REMOVE_AND_CHANGE};
+use crate::History;
+use crate::failures::{LONGEST_TEXT, micros};
+
+/// The writer of outcomes.
+#[derive(Debug)]
+pub(super) struct PostgresSettler {
+    link: Link,
+    /// For batches in which everything was delivered: the quiet path.
+    delivered: String,
+    mixed: String,
+}
+
+impl PostgresSettler {
+    pub(super) const PURPOSE: Purpose = Purpose::Hot;
+
+    pub(super) fn new(link: Link) -> Self {
+        let options = link.options();
+        let (delivered, mixed) = match options.history {
+            History::Off => (REMOVE, REMOVE_AND_CHANGE),
+            History::Kept => (MOVE, MOVE_AND_CHANGE),
+        };
+        let (delivered, mixed) = (options.names.fill(delivered), options.names.fill(mixed));
+        Self { link, delivered, mixed }
+    }
+}
+
+/// The rows that go on, as the statement takes them.
+#[derive(Debug, Default)]
+struct Changes {
+    ids: Vec<i64>,
+    states: Vec<i16>,
+    after: Vec<Option<i64>>,
+    attempts: Vec<Option<i32>>,
+    waiting_for: Vec<Option<String>>,
+    progress: Vec<Option<String>>,
+    failures: Vec<Option<String>>,
+    reasons: Vec<Option<i16>>,
+}
+
+impl Changes {
+    fn add(&mut self, me: RelayId, settlement: &Settlement) {
+        let (state, after, attempts, waiting_for, progress, failures, reason) = match &settlement.outcome {
+            Outcome::Delivered => return,
+            Outcome::Retry { after, attempts, waiting_for, progress, failures } => {
+                let progress: serde_json::Map<String, Value> =
+                    progress.iter().map(|(name, count)| (name.as_str().to_owned(), json!(count))).collect();
+                let progress = Some(Value::Object(progress).to_string());
+                (RowState::Pending, Some(micros(*after)), Some(*attempts), waiting_for, progress, &failures[..], None)
+            }
+            Outcome::SetAside { waiting_for } => (RowState::SetAside, None, None, waiting_for, None, &[][..], None),
+            Outcome::Dead { reason, attempts, waiting_for, failures } => {
+                (RowState::Dead, None, Some(*attempts), waiting_for, None, &failures[..], Some(reason.code()))
+            }
+        };
+        self.ids.push(settlement.row.0);
+        self.states.push(state.code());
+        // A hundred years: what is further away would not fit the type.
+        self.after.push(after.map(|after| after.min(3_155_760_000_000_000)));
+        self.attempts.push(attempts.map(|attempts| i32::try_from(attempts).unwrap_or(i32::MAX)));
+        self.waiting_for.push(waiting_for.as_deref().map(names));
+        self.progress.push(progress);
+        self.failures.push((!failures.is_empty()).then(|| unfinished(me, settlement, failures)));
+        self.reasons.push(reason);
+    }
+}
+
+fn names(destinations: &[DestinationName]) -> String {
+    Value::from(destinations.iter().map(|name| name.as_str()).collect::<Vec<_>>()).to_string()
+}
+
+/// The entries of the `errors` column without their time and closing brace, which the database adds.
+fn unfinished(me: RelayId, settlement: &Settlement, failures: &[FailedAttempt]) -> String {
+    let entry = |failure: &FailedAttempt| {
+        // A NUL cannot be read back by the JSON functions of the database.
+        let text: String =
+            failure.text.chars().take(LONGEST_TEXT).map(|c| if c == '\0' { '\u{fffd}' } else { c }).collect();
+        let entry = json!({
+            "relay": me.to_string(), "attempt": settlement.attempt.0, "destination": failure.destination.as_str(),
+            "kind": failure.kind.as_str(), "text": text,
+        });
+        let mut text = entry.to_string();
+        text.pop();
+        text
+    };
+    Value::from(failures.iter().map(entry).collect::<Vec<_>>()).to_string()
+}
+
+#[async_trait]
+impl Settler for PostgresSettler {
+    async fn settle(&mut self, me: RelayId, leases: &[HeldLane], batch: &[Settlement]) -> Result<Settled> {
+        let lanes: Vec<i16> = leases.iter().map(|held| i16::try_from(held.lane.0).unwrap_or(i16::MAX)).collect();
+        let terms: Vec<i64> = leases.iter().map(|held| held.term.0).collect();
+        let gone = || batch.iter().filter(|settlement| settlement.outcome == Outcome::Delivered);
+        let delivered: Vec<i64> = gone().map(|settlement| settlement.row.0).collect();
+        let made: Vec<i32> = gone().map(|settlement| i32::try_from(settlement.attempt.0).unwrap_or(i32::MAX)).collect();
+        let mut changes = Changes::default();
+        batch.iter().for_each(|settlement| changes.add(me, settlement));
+
+        let mut parameters: Vec<Parameter<'_>> = vec![
+            (&me.0, Type::UUID),
+            (&lanes, Type::INT2_ARRAY),
+            (&terms, Type::INT8_ARRAY),
+            (&delivered, Type::INT8_ARRAY),
+        ];
+        let quiet = changes.ids.is_empty();
+        if !quiet || self.link.options().history == History::Kept {
+            parameters.push((&made, Type::INT4_ARRAY));
+        }
+        if !quiet {
+            parameters.extend::<[Parameter<'_>; 8]>([
+                (&changes.ids, Type::INT8_ARRAY),
+                (&changes.states, Type::INT2_ARRAY),
+                (&changes.after, Type::INT8_ARRAY),
+                (&changes.attempts, Type::INT4_ARRAY),
+                (&changes.waiting_for, Type::TEXT_ARRAY),
+                (&changes.progress, Type::TEXT_ARRAY),
+                (&changes.failures, Type::TEXT_ARRAY),
+                (&changes.reasons, Type::INT2_ARRAY),
+            ]);
+        }
+        let sql = if quiet { &self.delivered } else { &self.mixed };
+        let answer = self.link.query("settling", sql, &parameters).await?;
+        let mut settled = Settled::default();
+        for row in &answer {
+            let (what, number): (i16, i64) = (get(row, "what")?, get(row, "number")?);
+            if what == 0 {
+                settled.lanes.push(Lane(u16::try_from(number).unwrap_or(0)));
+            } else {
+                settled.rows.push(RowId(number));
+            }
+        }
+        Ok(settled)
+    }
+}

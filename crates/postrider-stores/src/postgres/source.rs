@@ -1,0 +1,340 @@
+//! Finding rows: the difference between two snapshots.
+//!
+//! What has been read is remembered in [`Cohorts`], bound to the life of the server and to the connection: an error,
+//! a cancelled call, a lost connection or another life forgets it, and the lanes are read anew from the table.
+
+use async_trait::async_trait;
+use postrider_core::{Closed, HeldLane, Key, Lane, Page, Result, Room, Row, RowId, Source};
+use tokio_postgres::types::Type;
+
+use super::cohort::{Cohort, Cohorts, Walk};
+use super::decode::{self, get};
+use super::link::{Link, Parameter, Purpose};
+use super::read_sql::{
+    BACKLOG, DIFFERENCE, DUE, EXCEPTIONAL_KEYS, KEY, LAST_ID, MARK_BOOT, OBSERVE, RESTAMP, SWEEP, WALK,
+};
+use super::snapshot::{Life, Snapshot};
+
+/// Row numbers looked at by one statement where the planner cannot be told to walk the primary key.
+const SPAN: i64 = 64_000;
+/// What tells whether the planner is told to walk.
+const SETTINGS: &str = "\
+select current_setting('enable_seqscan') = 'off' and current_setting('enable_bitmapscan') = 'off'
+       and current_setting('enable_sort') = 'off' as walks";
+
+/// The statements with their names in place.
+#[derive(Debug)]
+struct Statements {
+    observe: String,
+    mark_boot: String,
+    restamp: String,
+    difference: String,
+    walk: String,
+    backlog: String,
+    last_id: String,
+    due: String,
+    key: String,
+    keys: String,
+    sweep: String,
+}
+
+/// The reader.
+#[derive(Debug)]
+pub(super) struct PostgresSource {
+    link: Link,
+    sql: Statements,
+    cohorts: Cohorts,
+    life: Option<Life>,
+    /// How far one statement may go; none where the planner walks.
+    span: Option<i64>,
+    /// The connection on which the cohorts tell the truth: none while a read runs, so that one that ends early is not
+    /// believed.
+    trusted: Option<u64>,
+}
+
+/// Whether a page took all there was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    /// Everything was taken.
+    None,
+    /// There is more.
+    Some,
+}
+
+impl PostgresSource {
+    pub(super) fn new(link: Link) -> Self {
+        let names = &link.options().names;
+        let sql = Statements {
+            observe: names.fill(OBSERVE),
+            mark_boot: names.fill(MARK_BOOT),
+            restamp: names.fill(RESTAMP),
+            difference: names.fill(DIFFERENCE),
+            walk: names.fill(WALK),
+            backlog: names.fill(BACKLOG),
+            last_id: names.fill(LAST_ID),
+            due: names.fill(DUE),
+            key: names.fill(KEY),
+            keys: names.fill(EXCEPTIONAL_KEYS),
+            sweep: names.fill(SWEEP),
+        };
+        Self { link, sql, cohorts: Cohorts::default(), life: None, span: None, trusted: None }
+    }
+
+    pub(super) const PURPOSE: Purpose = Purpose::Hot;
+
+    /// The present, and whether it continues what is known.
+    async fn observe(&mut self) -> Result<(Snapshot, bool)> {
+        let (mut life, mut now) = self.look().await?;
+        if life.boot.is_empty() {
+            self.link.execute("marking the server's life", &self.sql.mark_boot, &[]).await?;
+            (life, now) = self.look().await?;
+        }
+        let known = self.life.replace(life.clone());
+        let continued = known.is_none_or(|known| known == life) && !self.cohorts.are_ahead_of(&now);
+        Ok((now, continued))
+    }
+
+    async fn look(&mut self) -> Result<(Life, Snapshot)> {
+        let row = self.link.query_one("reading the present snapshot", &self.sql.observe, &[]).await?;
+        let boot: Option<String> = get(&row, "boot")?;
+        let life = Life { boot: boot.unwrap_or_default(), timeline: get(&row, "timeline")? };
+        Ok((life, Snapshot::parse(get(&row, "snapshot")?)?))
+    }
+
+    /// What is due once per connection and life, before the first snapshot.
+    async fn begin(&mut self) -> Result<()> {
+        self.cohorts.forget();
+        let row = self.link.query_one("reading the planner's settings", SETTINGS, &[]).await?;
+        let walks: bool = get(&row, "walks")?;
+        self.span = (!walks).then_some(SPAN);
+        while self.link.execute("restamping rows from the future", &self.sql.restamp, &[]).await? > 0 {}
+        Ok(())
+    }
+
+    async fn read_cohorts(&mut self, now: &Snapshot, room: Room) -> Result<Page> {
+        let mut page = Page::EMPTY;
+        let mut left = room;
+        for place in 0..self.cohorts.list.len() {
+            if left.rows == 0 || (left.bytes == 0 && !page.rows.is_empty()) {
+                page.more = true;
+                break;
+            }
+            let Some(mut cohort) = self.cohorts.list.get(place).cloned() else { break };
+            let (rows, rest) = self.read_cohort(&mut cohort, now, left).await?;
+            left.rows = left.rows.saturating_sub(rows.len());
+            left.bytes = left.bytes.saturating_sub(rows.iter().map(|row| row.weight).sum());
+            page.more |= rest == Rest::Some;
+            page.rows.extend(rows);
+            if let Some(place) = self.cohorts.list.get_mut(place) {
+                *place = cohort;
+            }
+        }
+        self.cohorts.settle();
+        Ok(page)
+    }
+
+    /// One page of one cohort, which then stands where the page ended.
+    async fn read_cohort(&mut self, cohort: &mut Cohort, now: &Snapshot, room: Room) -> Result<(Vec<Row>, Rest)> {
+        if cohort.walk.is_none() {
+            match &cohort.read {
+                Some(read) if read == now => return Ok((Vec::new(), Rest::None)),
+                Some(read) => {
+                    let read = read.clone();
+                    return self.difference(cohort, &read, now, room).await;
+                }
+                None => {
+                    let end = self.end().await?;
+                    cohort.walk = Some(Walk { until: now.clone(), last: 0, end });
+                }
+            }
+        }
+        self.walk(cohort, room).await
+    }
+
+    async fn difference(
+        &mut self,
+        cohort: &mut Cohort,
+        read: &Snapshot,
+        now: &Snapshot,
+        room: Room,
+    ) -> Result<(Vec<Row>, Rest)> {
+        let (bytes, limit) = (count(room.bytes), count(room.rows.saturating_add(1)));
+        let lanes = cohort.numbers();
+        let parameters: [Parameter<'_>; 5] = [
+            (&bytes, Type::INT8),
+            (&lanes, Type::INT2_ARRAY),
+            (&read.text(), Type::TEXT),
+            (&now.text(), Type::TEXT),
+            (&limit, Type::INT8),
+        ];
+        let found = self.link.query("reading new rows", &self.sql.difference, &parameters).await?;
+        let fetched = decode::fetched(&found)?;
+        let rows = found.iter().take(room.rows).map(decode::row).collect::<Result<Vec<_>>>()?;
+        if fetched == rows.len() {
+            cohort.read = Some(now.clone());
+            return Ok((rows, Rest::None));
+        }
+        let end = self.end().await?;
+        let last = rows.last().map_or(0, |row| row.id.0);
+        cohort.walk = Some(Walk { until: now.clone(), last, end });
+        Ok((rows, Rest::Some))
+    }
+
+    async fn walk(&mut self, cohort: &mut Cohort, room: Room) -> Result<(Vec<Row>, Rest)> {
+        let lanes = cohort.numbers();
+        let Some(walk) = &mut cohort.walk else { return Ok((Vec::new(), Rest::None)) };
+        let (bytes, limit) = (count(room.bytes), count(room.rows));
+        let upto = self.span.map_or(i64::MAX, |span| walk.last.saturating_add(span));
+        let until = walk.until.text();
+        let found = match &cohort.read {
+            Some(read) => {
+                let parameters: [Parameter<'_>; 7] = [
+                    (&bytes, Type::INT8),
+                    (&lanes, Type::INT2_ARRAY),
+                    (&read.text(), Type::TEXT),
+                    (&until, Type::TEXT),
+                    (&limit, Type::INT8),
+                    (&walk.last, Type::INT8),
+                    (&upto, Type::INT8),
+                ];
+                self.link.query("reading on in a large window", &self.sql.walk, &parameters).await?
+            }
+            None => {
+                let parameters: [Parameter<'_>; 6] = [
+                    (&bytes, Type::INT8),
+                    (&lanes, Type::INT2_ARRAY),
+                    (&until, Type::TEXT),
+                    (&limit, Type::INT8),
+                    (&walk.last, Type::INT8),
+                    (&upto, Type::INT8),
+                ];
+                self.link.query("reading the backlog", &self.sql.backlog, &parameters).await?
+            }
+        };
+        let fetched = decode::fetched(&found)?;
+        let rows = found.iter().map(decode::row).collect::<Result<Vec<_>>>()?;
+        let cut = fetched == room.rows || rows.len() < fetched;
+        walk.last = match rows.last() {
+            Some(row) if cut => row.id.0,
+            Some(_) | None => upto,
+        };
+        if cut || walk.last < walk.end {
+            return Ok((rows, Rest::Some));
+        }
+        cohort.read = Some(walk.until.clone());
+        cohort.walk = None;
+        Ok((rows, Rest::None))
+    }
+
+    /// Where a walk ends: the last id, where it goes in spans.
+    async fn end(&mut self) -> Result<i64> {
+        if self.span.is_none() {
+            return Ok(0);
+        }
+        let row = self.link.query_one("reading the last row number", &self.sql.last_id, &[]).await?;
+        get(&row, "coalesce")
+    }
+}
+
+/// A page of a statement that knows its own limit.
+fn page(found: &[tokio_postgres::Row], limit: usize) -> Result<Page> {
+    let rows = found.iter().map(decode::row).collect::<Result<Vec<_>>>()?;
+    let fetched = decode::fetched(found)?;
+    Ok(Page { more: fetched == limit || rows.len() < fetched, rows, discontinued: false })
+}
+
+fn count(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn number(lane: Lane) -> i16 {
+    i16::try_from(lane.0).unwrap_or(i16::MAX)
+}
+
+#[async_trait]
+impl Source for PostgresSource {
+    async fn read(&mut self, lanes: &[HeldLane], room: Room) -> Result<Page> {
+        let trusted = self.trusted.take();
+        if trusted.is_none() || trusted != self.link.standing() {
+            self.begin().await?;
+        }
+        let connection = self.link.standing();
+        let (now, continued) = self.observe().await?;
+        if !continued {
+            // The next read begins anew, with the life that was just seen.
+            self.cohorts.forget();
+            return Ok(Page { discontinued: true, ..Page::EMPTY });
+        }
+        self.cohorts.follow(lanes);
+        let page = if room.rows == 0 {
+            Page { more: !self.cohorts.list.is_empty(), ..Page::EMPTY }
+        } else {
+            self.read_cohorts(&now, room).await?
+        };
+        if connection.is_none() || connection != self.link.standing() {
+            // The connection was lost and opened again between two statements: the other end may be another server.
+            self.cohorts.forget();
+            return Ok(Page { more: true, ..Page::EMPTY });
+        }
+        self.trusted = connection;
+        Ok(page)
+    }
+
+    async fn due(&mut self, lanes: &[HeldLane], room: Room, window: &[RowId]) -> Result<Page> {
+        let (bytes, limit) = (count(room.bytes), count(room.rows));
+        let lanes: Vec<i16> = lanes.iter().map(|held| number(held.lane)).collect();
+        let window: Vec<i64> = window.iter().map(|row| row.0).collect();
+        let parameters: [Parameter<'_>; 4] =
+            [(&bytes, Type::INT8), (&lanes, Type::INT2_ARRAY), (&limit, Type::INT8), (&window, Type::INT8_ARRAY)];
+        let found = self.link.query("reading due rows", &self.sql.due, &parameters).await?;
+        page(&found, room.rows)
+    }
+
+    async fn key(&mut self, lane: Lane, key: &Key, room: Room) -> Result<Page> {
+        let (bytes, lane, limit) = (count(room.bytes), number(lane), count(room.rows));
+        let parameters: [Parameter<'_>; 4] =
+            [(&bytes, Type::INT8), (&lane, Type::INT2), (&key.as_str(), Type::TEXT), (&limit, Type::INT8)];
+        let found = self.link.query("reading the waiting rows of a key", &self.sql.key, &parameters).await?;
+        let mut page = page(&found, room.rows)?;
+        for row in &mut page.rows {
+            // What stands before a row of this page is in this page.
+            row.closed = Closed::Open;
+        }
+        Ok(page)
+    }
+
+    async fn exceptional_keys(&mut self, lane: Lane, after: Option<&Key>, limit: usize) -> Result<Vec<Key>> {
+        let (lane, limit) = (number(lane), count(limit));
+        let after = after.map_or("", Key::as_str);
+        let parameters: [Parameter<'_>; 3] = [(&lane, Type::INT2), (&after, Type::TEXT), (&limit, Type::INT8)];
+        let found = self.link.query("reading the waiting keys of a lane", &self.sql.keys, &parameters).await?;
+        found.iter().map(|row| get::<String>(row, "key").map(Key::unchecked)).collect()
+    }
+
+    async fn sweep(&mut self, lane: Lane, after: RowId, room: Room) -> Result<Page> {
+        if self.trusted.is_none() || self.trusted != self.link.standing() {
+            return Ok(Page::EMPTY);
+        }
+        let Some(read) = self.cohorts.read_up_to(lane).cloned() else { return Ok(Page::EMPTY) };
+        let (bytes, lane, limit) = (count(room.bytes), number(lane), count(room.rows));
+        let (mut after, end) = (after.0, self.end().await?);
+        loop {
+            let upto = self.span.map_or(i64::MAX, |span| after.saturating_add(span));
+            let parameters: [Parameter<'_>; 6] = [
+                (&bytes, Type::INT8),
+                (&lane, Type::INT2),
+                (&read.text(), Type::TEXT),
+                (&limit, Type::INT8),
+                (&after, Type::INT8),
+                (&upto, Type::INT8),
+            ];
+            let found = self.link.query("sweeping a lane", &self.sql.sweep, &parameters).await?;
+            let mut page = page(&found, room.rows)?;
+            if !page.rows.is_empty() || upto >= end {
+                page.more |= upto < end;
+                return Ok(page);
+            }
+            after = upto;
+        }
+    }
+}

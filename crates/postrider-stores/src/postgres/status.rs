@@ -1,0 +1,82 @@
+//! The outbox in numbers, without counting the table.
+
+use std::time::Duration;
+
+use postrider_core::{Lane, LaneStatus, Measured, MemberStatus, Result, StoreStatus, Term};
+use tokio_postgres::types::Type;
+
+use super::decode::get;
+use super::link::{Link, Parameter};
+use super::operator_sql::{COUNT, ESTIMATES, EXCEPTIONS, LANES, MEMBERS, OLDEST, RECENT};
+use crate::failures::latest;
+
+/// Counts up to `bound` rows of each kind and estimates what is more.
+pub(super) async fn status(link: &mut Link, bound: u32) -> Result<StoreStatus> {
+    let names = link.options().names.clone();
+    let (limit, table) = (i64::from(bound), names.qualified("outbox"));
+    let bounded: [Parameter<'_>; 1] = [(&limit, Type::INT8)];
+    let counted = link.query_one("counting the outbox", &names.fill(COUNT), &bounded).await?;
+    let exceptions = link.query_one("counting exceptions", &names.fill(EXCEPTIONS), &bounded).await?;
+    let estimates = link.query_one("reading estimates", ESTIMATES, &[(&table, Type::TEXT)]).await?;
+    let estimate = |column: &str| get::<i64>(&estimates, column);
+    let measured = |column: &str, estimated: i64| {
+        let found: i64 = get(&exceptions, column)?;
+        Ok(measure(found, limit, estimated))
+    };
+
+    let dead = measured("dead", estimate("dead")?)?;
+    let (found, pending): (i64, i64) = (get(&counted, "found")?, get(&counted, "pending")?);
+    let alive = estimate("live")?.saturating_sub(i64::try_from(dead.value()).unwrap_or(i64::MAX));
+    let pending =
+        if found <= limit { Measured::Exact(number(pending)) } else { Measured::Estimated(number(alive.max(pending))) };
+    let oldest = link.query("looking for the oldest message", &names.fill(OLDEST), &[]).await?;
+    let recent = link.query("reading recent failures", &names.fill(RECENT), &[]).await?;
+    Ok(StoreStatus {
+        pending,
+        retrying: measured("retrying", estimate("exceptional")?)?,
+        delayed: measured("delayed", estimate("due")?)?,
+        set_aside: measured("set_aside", estimate("exceptional")?)?,
+        dead,
+        holding: measured("holding", estimate("dead")?)?,
+        oldest_age: oldest.first().map(|row| get(row, "age").map(micros)).transpose()?,
+        recent_errors: recent.iter().filter_map(|row| latest(row.try_get("errors").ok()?)).collect(),
+        members: members(link).await?,
+        lanes: lanes(link).await?,
+    })
+}
+
+/// What was counted, or at least one more than the bound.
+fn measure(found: i64, bound: i64, estimated: i64) -> Measured {
+    if found <= bound { Measured::Exact(number(found)) } else { Measured::Estimated(number(estimated.max(found))) }
+}
+
+async fn members(link: &mut Link) -> Result<Vec<MemberStatus>> {
+    let sql = link.options().names.fill(MEMBERS);
+    let rows = link.query("reading the relays", &sql, &[]).await?;
+    rows.iter()
+        .map(|row| {
+            let left: i64 = get(row, "lease_left")?;
+            Ok(MemberStatus { id: get(row, "id")?, name: get(row, "name")?, lease_left: micros(left) })
+        })
+        .collect()
+}
+
+async fn lanes(link: &mut Link) -> Result<Vec<LaneStatus>> {
+    let sql = link.options().names.fill(LANES);
+    let rows = link.query("reading the lanes", &sql, &[]).await?;
+    rows.iter()
+        .map(|row| {
+            let lane: i16 = get(row, "lane")?;
+            let lane = Lane(u16::try_from(lane).unwrap_or(0));
+            Ok(LaneStatus { lane, owner: get(row, "owner")?, term: Term(get(row, "term")?) })
+        })
+        .collect()
+}
+
+fn number(count: i64) -> u64 {
+    u64::try_from(count).unwrap_or(0)
+}
+
+fn micros(micros: i64) -> Duration {
+    Duration::from_micros(u64::try_from(micros).unwrap_or(0))
+}

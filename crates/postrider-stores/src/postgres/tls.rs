@@ -1,0 +1,84 @@
+//! TLS with rustls: verified by default.
+
+use std::sync::Arc;
+
+use postrider_core::{Error, ErrorKind, Result};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::options::{Encryption, PostgresOptions};
+
+/// What makes the connections of these options encrypted.
+pub(super) fn connector(options: &PostgresOptions) -> Result<MakeRustlsConnect> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| Error::new(ErrorKind::Config, "setting up TLS").because(error))?;
+    let config = match options.encryption {
+        Encryption::Disabled | Encryption::Preferred | Encryption::Required => {
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(Unverified(provider))).with_no_client_auth()
+        }
+        Encryption::Verified => builder.with_root_certificates(roots(options)?).with_no_client_auth(),
+    };
+    Ok(MakeRustlsConnect::new(config))
+}
+
+fn roots(options: &PostgresOptions) -> Result<RootCertStore> {
+    let mut store = RootCertStore::empty();
+    let Some(path) = &options.root_certificates else {
+        store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        return Ok(store);
+    };
+    let unreadable = |error: &dyn std::fmt::Display| {
+        let what = format!("sslrootcert {} cannot be read as PEM certificates: {error}", path.display());
+        Error::new(ErrorKind::Config, what)
+    };
+    for certificate in CertificateDer::pem_file_iter(path).map_err(|error| unreadable(&error))? {
+        let certificate = certificate.map_err(|error| unreadable(&error))?;
+        store.add(certificate).map_err(|error| unreadable(&error))?;
+    }
+    if store.is_empty() { Err(unreadable(&"it has none")) } else { Ok(store) }
+}
+
+/// Believes every certificate: what `prefer` and `require` mean in libpq as well.
+#[derive(Debug)]
+struct Unverified(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Unverified {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
