@@ -15,6 +15,8 @@
 //! A secret option `token` may be given as `token`, as `token_file = "path"` or as `token_env = "NAME"`; it never
 //! appears in errors or in `Debug`. Durations are written `500ms`, `10s`, `2m`, `1h`; sizes `64KiB`, `1MiB`.
 
+#[cfg(any(feature = "http", feature = "nats"))]
+mod chains;
 mod config;
 #[cfg(feature = "file")]
 pub mod file;
@@ -35,6 +37,8 @@ mod options;
 mod registry;
 #[cfg(feature = "stdout")]
 pub mod stdout;
+#[cfg(any(feature = "http", feature = "nats"))]
+mod tls;
 
 pub use config::BrokerConfig;
 pub use registry::{Backend, Open, backends, open};

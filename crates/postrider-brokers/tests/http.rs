@@ -94,8 +94,9 @@ impl BrokerHarness for Harness {
         message(vec![7; LIMIT + 1])
     }
 
-    async fn refuse(&self, message: &Message) {
+    async fn refused(&self, message: Message) -> Message {
         self.refused.lock().unwrap().insert(message.id.to_string());
+        message
     }
 
     async fn missing(&self) -> (Arc<dyn Broker>, Destination) {

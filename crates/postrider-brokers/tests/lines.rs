@@ -100,7 +100,9 @@ impl BrokerHarness for Harness {
         message("")
     }
 
-    async fn refuse(&self, _message: &Message) {}
+    async fn refused(&self, message: Message) -> Message {
+        message
+    }
 
     async fn missing(&self) -> (Arc<dyn Broker>, Destination) {
         (self.broker(), self.destination())

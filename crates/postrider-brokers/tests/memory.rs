@@ -67,8 +67,9 @@ impl BrokerHarness for Harness {
         message("")
     }
 
-    async fn refuse(&self, message: &Message) {
+    async fn refused(&self, message: Message) -> Message {
         self.refused.lock().unwrap().insert(message.id);
+        message
     }
 
     async fn missing(&self) -> (Arc<dyn Broker>, Destination) {

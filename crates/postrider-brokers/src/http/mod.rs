@@ -36,25 +36,22 @@
 //! `Authorization: Basic`.
 
 mod answer;
+mod connect;
 mod egress;
 mod failure;
 mod request;
 mod settings;
 mod signature;
-mod tls;
 
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
 
 use async_trait::async_trait;
-use futures_util::StreamExt;
-use futures_util::stream;
 use postrider_core::{
     Accepted, Broker, BrokerProfile, Destination, Durability, Error, ErrorKind, Finding, Isolation, Level,
     OrderInBatch, Outgoing, Published, Result,
 };
 
+use crate::chains;
 use crate::config::BrokerConfig;
 use settings::Settings;
 
@@ -105,41 +102,6 @@ impl HttpBroker {
         let response = request.send().await.map_err(|error| failure::classify(&self.settings.shown, error))?;
         answer::judge(&self.settings.shown, response).await
     }
-
-    /// Sends the messages of one key one after another, until one fails or the time of one request has passed.
-    async fn send_in_order(&self, chain: Vec<usize>, batch: &[Outgoing], began: Instant) -> Vec<(usize, Published)> {
-        let mut results: Vec<(usize, Published)> = Vec::with_capacity(chain.len());
-        let mut broken = false;
-        for index in chain {
-            let late = !results.is_empty() && began.elapsed() > self.settings.timeout;
-            let result = match batch.get(index) {
-                Some(outgoing) if !broken && !late => self.send(outgoing).await,
-                _ => Published::NotSent,
-            };
-            broken |= !matches!(result, Published::Accepted(_));
-            results.push((index, result));
-        }
-        results
-    }
-}
-
-/// The positions of the batch's messages, those of one key together and in order.
-fn chains(batch: &[Outgoing]) -> Vec<Vec<usize>> {
-    let mut chains: Vec<Vec<usize>> = Vec::new();
-    let mut places: HashMap<&str, usize> = HashMap::new();
-    for (index, outgoing) in batch.iter().enumerate() {
-        match &outgoing.message.key {
-            None => chains.push(vec![index]),
-            Some(key) => {
-                let place = *places.entry(key.as_str()).or_insert(chains.len());
-                match chains.get_mut(place) {
-                    Some(chain) => chain.push(index),
-                    None => chains.push(vec![index]),
-                }
-            }
-        }
-    }
-    chains
 }
 
 #[async_trait]
@@ -158,12 +120,7 @@ impl Broker for HttpBroker {
     }
 
     async fn publish(&self, batch: &[Outgoing]) -> Vec<Published> {
-        let began = Instant::now();
-        let chains: Vec<_> = chains(batch).into_iter().map(|chain| self.send_in_order(chain, batch, began)).collect();
-        let mut answers: Vec<(usize, Published)> =
-            stream::iter(chains).buffer_unordered(self.settings.concurrency).concat().await;
-        answers.sort_unstable_by_key(|(index, _)| *index);
-        answers.into_iter().map(|(_, result)| result).collect()
+        chains::publish(batch, self.settings.concurrency, self.settings.timeout, |outgoing| self.send(outgoing)).await
     }
 
     async fn check(&self, destinations: &[Destination]) -> Result<Vec<Finding>> {
@@ -172,7 +129,7 @@ impl Broker for HttpBroker {
                 Error::new(ErrorKind::Config, format!("destination {:?}: {error}", destination.as_str()))
             })?;
         }
-        tls::connect(&self.settings).await?;
+        connect::connect(&self.settings).await?;
         let mut findings = Vec::new();
         let mut warn = |found: &str, advice: &str| {
             findings.push(Finding {

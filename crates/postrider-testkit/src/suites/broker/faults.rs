@@ -78,7 +78,7 @@ pub(super) async fn nothing_of_a_key_is_accepted_after_its_failure(harness: Harn
     assert_eq!(broker.profile().order, OrderInBatch::Kept, "the profile keeps no order: list the case as excluded");
     let [first, bad, second, third] = ["first", "bad", "second", "third"].map(|text| message(text).key("hot"));
     let other = message("other").key("cold");
-    harness.refuse(&bad).await;
+    let bad = harness.refused(bad).await;
     // One call, whatever the profile's limit: a batch that is allowed may hold all of them.
     let messages: [&Message; 5] = [&first, &bad, &second, &other, &third];
     let batch: Vec<Outgoing> =
@@ -114,8 +114,7 @@ pub(super) async fn check_finds_a_missing_destination(harness: Harness) {
 
 pub(super) async fn nothing_secret_is_shown(harness: Harness) {
     const CANARY: &str = "canary-in-the-payload";
-    let secret = message(CANARY).header("x-secret", CANARY);
-    harness.refuse(&secret).await;
+    let secret = harness.refused(message(CANARY).header("x-secret", CANARY)).await;
     let mut shown = format!("{:?}", harness.broker());
     shown.push_str(&format!("{:?}", publish(&harness, vec![secret.clone()]).await));
     harness.stop().await;

@@ -71,8 +71,8 @@ pub trait BrokerHarness: Send + Sync {
     /// A message larger than the receiving side takes.
     fn oversize(&self) -> Message;
 
-    /// Makes the receiving side refuse this message, and no other.
-    async fn refuse(&self, message: &Message);
+    /// The message as the receiving side refuses it, and no other: marked there, or changed so that it passes a limit.
+    async fn refused(&self, message: Message) -> Message;
 
     /// A broker and a place in it that does not exist.
     async fn missing(&self) -> (Arc<dyn Broker>, Destination);

@@ -1,0 +1,207 @@
+//! The connection and what is known about it.
+//!
+//! The client tells only through events that a subject is forbidden, that credentials were refused, or that the
+//! connection is gone; this file keeps them so that a message in flight learns of it before its time is over.
+
+use std::collections::HashMap;
+use std::time::Instant;
+
+use async_nats::connection::State;
+use async_nats::jetstream::{self, context::ContextBuilder};
+use async_nats::{Client, ClientError, Event, ServerError};
+use postrider_core::{Error, ErrorKind, Published, Result};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::{OnceCell, watch};
+
+use super::settings::{CONNECT, Settings};
+use super::{MAX_BATCH, MAX_CONCURRENT};
+
+/// What events have told.
+#[derive(Debug, Clone, Default)]
+struct Known {
+    /// How often the connection was lost.
+    losses: u64,
+    /// Why there is no connection, since the last time there was one.
+    trouble: Option<(ErrorKind, String)>,
+    /// When the server last refused a subject; the empty subject stands for the inbox of acknowledgements.
+    denied: HashMap<String, (Instant, String)>,
+}
+
+/// How many refused subjects are remembered.
+const MAX_DENIED: usize = 1000;
+
+/// The connection, opened by the first call and kept up by the client.
+pub(super) struct Link {
+    settings: Arc<Settings>,
+    known: watch::Sender<Known>,
+    client: OnceCell<(Client, jetstream::Context)>,
+    closed: AtomicBool,
+}
+
+/// The connection as it was when a batch began.
+pub(super) struct Watch {
+    shown: String,
+    client: Client,
+    known: watch::Receiver<Known>,
+    losses: u64,
+    began: Instant,
+}
+
+impl Link {
+    pub(super) fn new(settings: Arc<Settings>) -> Self {
+        Self { settings, known: watch::Sender::default(), client: OnceCell::new(), closed: AtomicBool::new(false) }
+    }
+
+    /// The connection, waiting for the first one to stand as long as an attempt may take.
+    ///
+    /// # Errors
+    /// `Config` when the server refused us, `Unavailable` otherwise.
+    pub(super) async fn connected(&self) -> Result<(jetstream::Context, Watch)> {
+        let away =
+            |why: &str| Error::new(ErrorKind::Unavailable, format!("not connected to {}{why}", self.settings.shown));
+        if self.closed.load(Ordering::SeqCst) {
+            return Err(away(": the broker was closed"));
+        }
+        let (client, context) = self.client.get_or_try_init(|| self.connect()).await?;
+        let mut known = self.known.subscribe();
+        if client.connection_state() == State::Pending {
+            let settled =
+                known.wait_for(|known| known.trouble.is_some() || client.connection_state() != State::Pending);
+            // Whatever ends the wait, the state below tells.
+            let _ = tokio::time::timeout(CONNECT, settled).await;
+        }
+        let (losses, trouble) = {
+            let known = known.borrow_and_update();
+            (known.losses, known.trouble.clone())
+        };
+        match (client.connection_state(), trouble) {
+            (State::Connected, _) => {}
+            (_, Some((kind, why))) => {
+                return Err(Error::new(kind, format!("connecting to {}: {why}", self.settings.shown)));
+            }
+            (_, None) => return Err(away("; is the server running?")),
+        }
+        let watch =
+            Watch { shown: self.settings.shown.clone(), client: client.clone(), known, losses, began: Instant::now() };
+        Ok((context.clone(), watch))
+    }
+
+    async fn connect(&self) -> Result<(Client, jetstream::Context)> {
+        let known = self.known.clone();
+        let options = self.settings.client().event_callback(move |event| {
+            known.send_modify(|known| known.learn(&event));
+            std::future::ready(())
+        });
+        // With retries on, this returns at once and connects behind.
+        let client = options.connect(self.settings.servers.clone()).await.map_err(|error| {
+            Error::new(ErrorKind::Config, format!("preparing the connection to {}", self.settings.shown)).because(error)
+        })?;
+        let context = ContextBuilder::new()
+            .timeout(self.settings.timeout)
+            .ack_timeout(self.settings.timeout)
+            .max_ack_inflight(MAX_BATCH * MAX_CONCURRENT)
+            .build(client.clone());
+        Ok((client, context))
+    }
+
+    /// Ends the connection. Everything accepted is at the server already.
+    pub(super) async fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        if let Some((client, _)) = self.client.get() {
+            let _ = tokio::time::timeout(CONNECT, client.drain()).await;
+        }
+    }
+}
+
+impl Watch {
+    /// # Errors
+    /// `Unavailable` when the connection is away now.
+    pub(super) fn connected(&self) -> Result<()> {
+        if self.client.connection_state() == State::Connected && self.known.borrow().losses == self.losses {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::Unavailable, format!("the connection to {} is lost", self.shown)))
+    }
+
+    /// Waits until the connection that the batch began on is lost, or the server refuses the subject.
+    pub(super) async fn broken(&self, subject: &str) -> Error {
+        let mut known = self.known.clone();
+        let verdict =
+            known.wait_for(|known| known.losses != self.losses || known.denial(subject, self.began).is_some());
+        let Ok(known) = verdict.await.map(|known| known.clone()) else {
+            // The link itself is gone, so no event will come; the acknowledgement's own deadline decides.
+            return std::future::pending().await;
+        };
+        match known.denial(subject, self.began) {
+            Some(text) => {
+                let text = format!(
+                    "publishing to {:?} at {}: {text}; give the relay's user permission to publish there \
+                    and to subscribe to _INBOX.>",
+                    subject, self.shown
+                );
+                Error::new(ErrorKind::Config, text)
+            }
+            None => {
+                let text = format!("the connection to {} was lost before the acknowledgement", self.shown);
+                Error::new(ErrorKind::Unknown, text)
+            }
+        }
+    }
+}
+
+impl Known {
+    fn learn(&mut self, event: &Event) {
+        match event {
+            Event::Connected => self.trouble = None,
+            Event::Disconnected | Event::Closed => self.losses += 1,
+            Event::ServerError(ServerError::AuthorizationViolation) => {
+                self.trouble = Some(refused("authorization violation"))
+            }
+            Event::ServerError(ServerError::Other(text)) => self.server_error(text),
+            Event::ClientError(ClientError::Other(text)) => self.trouble = Some(unconnected(text)),
+            _ => {}
+        }
+    }
+
+    fn server_error(&mut self, text: &str) {
+        let lower = text.to_ascii_lowercase();
+        if lower.starts_with("permissions violation") {
+            let subject = text.split('"').nth(1).unwrap_or_default();
+            let subject = if lower.contains("for subscription") { "" } else { subject };
+            if self.denied.len() >= MAX_DENIED {
+                self.denied.clear();
+            }
+            self.denied.insert(subject.to_owned(), (Instant::now(), text.to_owned()));
+        } else if lower.contains("authenti") || lower.contains("authoriz") {
+            self.trouble = Some(refused(text));
+        }
+    }
+
+    /// What the server said when it refused this subject, or every acknowledgement, after a moment.
+    fn denial(&self, subject: &str, since: Instant) -> Option<&str> {
+        let told = [subject, ""].into_iter().filter_map(|subject| self.denied.get(subject));
+        told.filter(|(at, _)| *at >= since).map(|(_, text)| text.as_str()).next()
+    }
+}
+
+fn refused(text: &str) -> (ErrorKind, String) {
+    (ErrorKind::Config, format!("{text}; check token, user and password"))
+}
+
+/// What it means when an attempt to connect failed, by the client's words for it.
+fn unconnected(text: &str) -> (ErrorKind, String) {
+    match text {
+        "authorization violation" | "failed signing nonce" => refused(text),
+        "TLS error" => {
+            let advice = "check the server's certificate and the option ca_file";
+            (ErrorKind::Config, format!("{text}; {advice}"))
+        }
+        _ => (ErrorKind::Unavailable, format!("{text}; is the server running?")),
+    }
+}
+
+/// The same failure for every message of a batch.
+pub(super) fn failed(length: usize, error: &Error) -> Vec<Published> {
+    (0..length).map(|_| Published::Failed(Error::new(error.kind(), error.story()))).collect()
+}

@@ -1,0 +1,93 @@
+//! What one message looks like in NATS.
+
+use std::str::FromStr;
+
+use async_nats::jetstream::message::PublishMessage;
+use async_nats::{HeaderMap, HeaderName, HeaderValue};
+use postrider_core::{Destination, Error, ErrorKind, Outgoing, Result};
+
+use super::settings::Settings;
+
+/// The subject that a destination names.
+///
+/// # Errors
+/// `Rejected` when NATS can't publish there.
+pub(super) fn subject(destination: &Destination) -> Result<String> {
+    let text = destination.as_str();
+    let blank = |c: char| c.is_whitespace() || c.is_control();
+    let token = |token: &str| !token.is_empty() && token != "*" && token != ">" && !token.contains(blank);
+    if text.split('.').all(token) && !text.starts_with('$') && !text.starts_with("_INBOX.") {
+        return Ok(text.to_owned());
+    }
+    let text = format!(
+        "{:?} is no subject to publish to: expected words joined by single dots, without blanks, * and >, not beginning \
+         with $",
+        text.chars().take(60).collect::<String>()
+    );
+    Err(Error::new(ErrorKind::Rejected, text))
+}
+
+/// The payload and the headers of one message.
+///
+/// # Errors
+/// `Rejected` when the message sets a header that is not its own.
+pub(super) fn publish(settings: &Settings, outgoing: &Outgoing) -> Result<PublishMessage> {
+    let message = &outgoing.message;
+    let mut headers = HeaderMap::new();
+    for (name, value) in message.headers.iter() {
+        if name.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("nats-")) {
+            let text = format!("the header {name:?} would command the server; a message can't set it: rename it");
+            return Err(Error::new(ErrorKind::Rejected, text));
+        }
+        if message.content_type.is_none() || !name.eq_ignore_ascii_case("content-type") {
+            insert(&mut headers, name, value)?;
+        }
+    }
+    if let Some(content_type) = &message.content_type {
+        insert(&mut headers, "Content-Type", content_type)?;
+    }
+    for (name, value) in outgoing.wire_headers() {
+        insert(&mut headers, name, &value)?;
+    }
+    insert(&mut headers, "Nats-Msg-Id", &message.id.to_string())?;
+    if let Some(stream) = &settings.stream {
+        insert(&mut headers, "Nats-Expected-Stream", stream)?;
+    }
+    Ok(PublishMessage::build().payload(message.payload.clone()).headers(headers))
+}
+
+fn insert(headers: &mut HeaderMap, name: &str, value: &str) -> Result<()> {
+    let wrong = || Error::new(ErrorKind::Rejected, format!("{name:?} can't be a NATS header"));
+    let parsed = (HeaderName::from_str(name).map_err(|_| wrong())?, HeaderValue::from_str(value).map_err(|_| wrong())?);
+    headers.insert(parsed.0, parsed.1);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subjects_that_nats_cannot_have_are_rejected() {
+        for good in ["orders", "orders.placed", "a/b:c-d_e", "orders.$x", "a*b"] {
+            assert_eq!(subject(&Destination::new(good)).unwrap(), good);
+        }
+        for bad in [
+            "",
+            ".",
+            "a..b",
+            ".a",
+            "a.",
+            "a b",
+            "a.\t",
+            "*",
+            "a.*",
+            "a.>",
+            "$JS.API.STREAM.PURGE.x",
+            "_INBOX.x",
+            "a\r\nPUB",
+        ] {
+            assert_eq!(subject(&Destination::new(bad)).unwrap_err().kind(), ErrorKind::Rejected, "{bad:?}");
+        }
+    }
+}
