@@ -24,7 +24,7 @@ Example, without any file:
 #[command(name = "postrider", version, about, after_help = AFTER, max_term_width = 110)]
 pub(crate) struct Cli {
     /// What every verb takes.
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Everywhere")]
     pub(crate) global: Global,
     /// What to do.
     #[command(subcommand)]

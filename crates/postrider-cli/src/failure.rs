@@ -44,11 +44,21 @@ impl Failure {
             ErrorKind::Unknown => "the outcome is not known: look at the state with `postrider status` before a repeat",
             ErrorKind::Rejected => "correct the message and run this again",
             ErrorKind::Fenced => "another relay has taken over: run this again",
-            ErrorKind::Config => {
-                "`postrider migrate` creates or upgrades the tables; `postrider check` looks at the rest"
-            }
+            ErrorKind::Config => return Self::settings(one_line(&error.story())),
         };
         Self { what: one_line(&error.story()), next: next.to_owned(), exit: Exit::Unknown }
+    }
+
+    /// A store that a human must see to: what it says decides the next step.
+    fn settings(what: String) -> Self {
+        let next = if what.contains("newer") {
+            "use a postrider that is as new as the tables; this one changes nothing there"
+        } else if what.contains("postrider migrate") {
+            "run `postrider migrate`, and this again"
+        } else {
+            "correct the address or the [outbox] section (`postrider config show` prints what is in force), or the database"
+        };
+        Self { what, next: next.to_owned(), exit: Exit::Unknown }
     }
 
     /// What a broker said.

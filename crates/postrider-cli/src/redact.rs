@@ -44,6 +44,7 @@ pub(crate) fn address(text: &str) -> String {
     let mut shown = match authority(text) {
         Some((start, end)) => match text[start..end].split_once(':') {
             Some((user, _)) => format!("{}{user}:{MASK}{}", &text[..start], &text[end..]),
+            None if !names_users(text) => format!("{}{MASK}{}", &text[..start], &text[end..]),
             None => text.to_owned(),
         },
         None => text.to_owned(),
@@ -59,8 +60,17 @@ pub(crate) fn address(text: &str) -> String {
 /// The secrets inside an address: as written, and percent-decoded.
 pub(crate) fn secrets_of(text: &str) -> Vec<String> {
     let mut secrets: Vec<String> = secret_values(text).into_iter().map(str::to_owned).collect();
-    let credentials = authority(text).and_then(|(start, end)| text[start..end].split_once(':'));
-    secrets.extend(credentials.map(|(_, password)| password.to_owned()));
+    if let Some((start, end)) = authority(text) {
+        // Several servers, each with credentials of its own, are joined by commas.
+        for credentials in std::iter::once(&text[start..end]).chain(text[start..end].split(',')) {
+            match credentials.rsplit_once('@').map_or(credentials, |(first, _)| first).split_once(':') {
+                Some((_, password)) => secrets.push(password.to_owned()),
+                None if !names_users(text) => secrets.push(credentials.to_owned()),
+                None => {}
+            }
+        }
+        secrets.extend(text[start..end].split_once(':').map(|(_, password)| password.to_owned()));
+    }
     let decoded: Vec<String> = secrets.iter().map(|secret| percent_decoded(secret)).collect();
     secrets.extend(decoded);
     secrets.sort();
@@ -87,6 +97,11 @@ pub(crate) fn secret_option(name: &str) -> bool {
         ]
         .iter()
         .any(|part| name.contains(part))
+}
+
+/// Whether what stands alone before the `@` is a user; elsewhere (NATS) it is a token.
+fn names_users(text: &str) -> bool {
+    text.starts_with("postgres")
 }
 
 /// Where `user:password` stands, in bytes; the last `@` ends it, because people forget to encode theirs.
@@ -135,12 +150,21 @@ mod tests {
             ("postgres://u:p@ss:w@db/app", "postgres://u:***@db/app"),
             ("postgres://u@db/app?password=s3cret&sslmode=require", "postgres://u@db/app?password=***&sslmode=require"),
             ("nats://:t0ken@host:4222", "nats://:***@host:4222"),
+            ("nats://t0ken@host:4222", "nats://***@host:4222"),
+            ("nats://a:s3cret@host1,b:s3cret2@host2", "nats://a:***@host2"),
+            ("postgres://u@db/app", "postgres://u@db/app"),
             ("host=db user=u password=s3cret", "host=db user=u password=***"),
             ("sqlite:app.db", "sqlite:app.db"),
             ("nats://host:4222", "nats://host:4222"),
         ] {
             assert_eq!(address(from), to);
         }
+    }
+
+    #[test]
+    fn every_server_of_a_list_keeps_its_secret() {
+        let secrets = secrets_of("nats://a:s3cret@host1,b:other@host2");
+        assert!(["s3cret", "other"].iter().all(|secret| secrets.iter().any(|known| known == secret)), "{secrets:?}");
     }
 
     #[test]

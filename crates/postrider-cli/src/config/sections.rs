@@ -317,7 +317,7 @@ pub(super) fn secrets(config: &Config) -> Vec<String> {
     for broker in &config.brokers {
         for (name, value) in &broker.options {
             if let (true, Some(text)) = (redact::secret_option(name), value.as_str()) {
-                secrets.push(text.to_owned());
+                secrets.extend(text.split_whitespace().map(str::to_owned));
             }
         }
     }

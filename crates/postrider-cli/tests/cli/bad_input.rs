@@ -1,0 +1,218 @@
+//! Bad input, and what it gets: one test per clause that the command line meets. Each is one line that says what and
+//! one that says what to do, or a dead letter, and nothing lost.
+
+use postrider_testkit::servers::http_receiver::{Answer, HttpReceiver};
+
+use crate::harness::{Place, lines, nowhere, until};
+
+/// Waits no longer than it must for a destination that stays away.
+const IMPATIENT: [&str; 4] = ["--relay-patience", "300ms", "--relay-max-pause", "100ms"];
+
+#[test]
+fn an_unreachable_database() {
+    let place = Place::empty();
+    let store = format!("postgres://app:canary@{}/db?sslmode=disable", nowhere());
+    for verb in [
+        &["status"][..],
+        &["enqueue", "a", "--payload", "x"],
+        &["relay", "--until-empty", "--broker", "stdout:", "--admin-listen", "off"],
+        &["dead", "list"],
+        &["migrate"],
+        &["explain", "k"],
+        &["prune", "--dead", "1d"],
+    ] {
+        place.run(&[verb, &["--store", &store]].concat()).ends(2).says(&[]).hides("canary");
+    }
+}
+
+#[test]
+fn no_database_named_at_all() {
+    Place::empty().run(&["status"]).ends(2).says(&["no outbox is named", "--store URL"]);
+}
+
+#[test]
+fn an_address_of_no_known_kind() {
+    let place = Place::migrated();
+    place.run(&["status", "--store", "mongodb://u:canary@db/x"]).ends(2).says(&["mongodb"]).hides("canary");
+    place
+        .on(&["relay", "--until-empty", "--broker", "natz://u:canary@x"])
+        .ends(2)
+        .says(&["did you mean nats:"])
+        .hides("canary");
+    place.on(&["relay", "--until-empty"]).ends(2).says(&["no broker is named"]);
+}
+
+#[test]
+fn a_database_without_tables() {
+    let place = Place::empty();
+    place.on(&["status"]).ends(2).says(&["postrider migrate"]);
+    place.on(&["relay", "--broker", "stdout:", "--admin-listen", "off"]).ends(2).says(&["postrider migrate"]);
+    assert!(!place.path("app.db").exists(), "a wrong address makes no file");
+}
+
+#[test]
+fn a_file_that_is_no_database() {
+    let place = Place::empty();
+    place.write(
+        "app.db",
+        "this is a text, and a long one, so that nobody takes it for an empty database file. ".repeat(20),
+    );
+    place.on(&["status"]).ends(2).says(&[]);
+    place.on(&["migrate"]).ends(2).says(&[]);
+    assert!(place.read("app.db").starts_with("this is a text"));
+}
+
+#[test]
+fn a_database_file_that_cannot_be_written() {
+    let place = Place::empty();
+    place.run(&["migrate", "--store", "sqlite:no-such-folder/app.db"]).ends(2).says(&["no-such-folder"]);
+    std::fs::create_dir(place.path("folder.db")).unwrap();
+    place.run(&["migrate", "--store", "sqlite:folder.db"]).ends(2).says(&["folder.db"]);
+}
+
+#[test]
+fn a_broker_that_is_down_at_the_start_and_stays_down() {
+    let place = Place::migrated();
+    place.enqueue("a", "k", "x");
+    let run = place.drain(&format!("http://{}/", nowhere()), &IMPATIENT);
+    run.ends(1).says(&["destination default stays paused"]);
+    let status = place.on(&["status", "--json"]).json();
+    assert_eq!((&status["pending"]["value"], &status["dead"]["value"]), (&1.into(), &0.into()));
+    place.drain("file:out.jsonl", &[]).good();
+    assert_eq!(lines(&place.path("out.jsonl")).len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broker_that_goes_down_during_the_run_and_comes_back() {
+    let (place, receiver) = (Place::migrated(), HttpReceiver::start().await.unwrap());
+    let relay = place.relay(&receiver.url(), &["--relay-max-pause", "200ms"]);
+    place.enqueue("a", "k", "1");
+    until("the first message", || (receiver.requests().len() == 1).then_some(()));
+    receiver.stop().await;
+    place.enqueue("a", "k", "2");
+    until("a pause", || relay.ask("/status", None).1.contains("\"cause\":\"").then_some(()));
+    receiver.restart().await.unwrap();
+    until("the second message", || {
+        let bodies: Vec<_> = receiver.requests().iter().map(|request| request.body.clone()).collect();
+        bodies.iter().any(|body| body.as_ref() == b"2").then_some(())
+    });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_endpoint_that_answers_404_410_500_or_redirects_pauses_and_kills_nothing() {
+    let receiver = HttpReceiver::start().await.unwrap();
+    for code in [301, 404, 410, 500] {
+        receiver.script(move |_, _| Answer::Status(code));
+        let place = Place::migrated();
+        place.enqueue("a", "k", "x");
+        let run = place.drain(&receiver.url(), &IMPATIENT);
+        run.ends(1).says(&["stays paused", &code.to_string()]);
+        assert_eq!(place.on(&["dead", "list", "--json"]).json()["total"], 0, "{code}");
+        assert_eq!(place.on(&["status", "--json"]).json()["pending"]["value"], 1, "{code}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_endpoint_that_answers_400_makes_a_dead_letter_of_that_message_alone() {
+    let (place, receiver) = (Place::migrated(), HttpReceiver::start().await.unwrap());
+    receiver.script(|request, _| Answer::Status(if request.body.as_ref() == b"bad" { 400 } else { 204 }));
+    place.enqueue("a", "k1", "bad");
+    place.enqueue("a", "k2", "good");
+    let run = place.drain(&receiver.url(), &["--retry-max-attempts", "2", "--retry-initial", "10ms"]);
+    assert!(
+        run.good().err.contains("delivered 1, retried 1, given up 1; left in the outbox: 0 delayed, 1 dead"),
+        "{}",
+        run.err
+    );
+    let status = place.on(&["status"]);
+    assert!(
+        status.good().out.contains("verdict: idle: nothing is due, 1 dead\nnext: `postrider dead list`"),
+        "{}",
+        status.out
+    );
+}
+
+#[test]
+fn a_payload_one_byte_over_the_limit() {
+    let place = Place::migrated();
+    place.write("payload", vec![b'x'; postrider_core::MAX_PAYLOAD + 1]);
+    place.on(&["enqueue", "a", "--payload-file", "payload"]).ends(2).says(&["payload is", "nothing was written"]);
+    assert_eq!(place.on(&["status", "--json"]).json()["pending"]["value"], 0);
+}
+
+#[test]
+fn a_row_over_the_windows_byte_limit_travels_alone() {
+    let place = Place::migrated();
+    for n in 0..3 {
+        place.enqueue("a", &format!("k{n}"), &"x".repeat(10_000));
+    }
+    place.drain("file:out.jsonl", &["--relay-window-bytes", "1KiB"]).good();
+    assert_eq!(lines(&place.path("out.jsonl")).len(), 3);
+}
+
+#[test]
+fn nul_cr_lf_and_invalid_utf8_in_keys_and_headers() {
+    let place = Place::migrated();
+    for arguments in [
+        &["--key", "a\nb"][..],
+        &["--key", "a\rb"],
+        &["--key", ""],
+        &["--header", "a=b\r\nc: d"],
+        &["--header", "a b=c"],
+        &["--header", "postrider-id=x"],
+        &["--header", "novalue"],
+        &["--header", "a=1", "--header", "a=2"],
+        &["--content-type", "nonsense"],
+    ] {
+        place.on(&[&["enqueue", "a", "--payload", "x"], arguments].concat()).ends(2).says(&[]);
+    }
+    for line in [
+        &b"{\"topic\":\"a\",\"key\":\"a\\u0000b\"}"[..],
+        b"{\"topic\":\"a\",\"headers\":{\"h\":\"\\u0000\"}}",
+        b"{\"topic\":\"a\",\"key\":\"\xff\"}",
+    ] {
+        place.run_fed(line, &["enqueue", "--json-lines", "--store", "sqlite:app.db"]).ends(2).says(&["line 1"]);
+    }
+    assert_eq!(place.on(&["status", "--json"]).json()["pending"]["value"], 0);
+}
+
+#[test]
+fn a_topic_an_id_or_a_moment_that_is_none() {
+    let place = Place::migrated();
+    place.on(&["enqueue", "not a topic", "--payload", "x"]).ends(2).says(&["topic"]);
+    place.on(&["enqueue", "a", "--payload", "x", "--deliver-at", "tomorrow"]).ends(2).says(&["2030-01-31T12:00:00Z"]);
+    place.on(&["enqueue", "a", "--payload", "x", "--delay", "soon"]).ends(2).says(&["--delay 90s"]);
+    place.on(&["enqueue", "a", "--payload", "x", "--id", "7"]).ends(2);
+}
+
+#[test]
+fn two_relays_started_with_the_same_name() {
+    let place = Place::migrated();
+    let first = place.relay("file:out.jsonl", &["--relay-name", "twin"]);
+    until("readiness", || (first.ask("/readyz", None).1 == "relaying\n").then_some(()));
+    let second = place.relay("stdout:", &["--relay-name", "twin"]);
+    until("a standby", || (second.ask("/readyz", None).1 == "standby\n").then_some(()));
+    let members = place.on(&["status", "--json", "--admin", &first.admin]).json()["members"].as_array().unwrap().len();
+    assert_eq!(members, 2);
+    place.enqueue("a", "k", "x");
+    until("the message", || (lines(&place.path("out.jsonl")).len() == 1).then_some(()));
+}
+
+#[test]
+fn a_relay_that_is_killed_loses_nothing() {
+    let place = Place::migrated();
+    for n in 0..50 {
+        place.enqueue("a", &format!("k{}", n % 5), &n.to_string());
+    }
+    for _ in 0..3 {
+        let relay = place.relay("file:out.jsonl", &["--relay-lease", "500ms"]);
+        until("some lines or an end", || (!lines(&place.path("out.jsonl")).is_empty()).then_some(()));
+        drop(relay);
+    }
+    place.drain("file:out.jsonl", &["--relay-lease", "500ms"]).good();
+    let mut payloads: Vec<String> =
+        lines(&place.path("out.jsonl")).iter().map(|line| line["payload"].as_str().unwrap().to_owned()).collect();
+    payloads.sort();
+    payloads.dedup();
+    assert_eq!(payloads.len(), 50);
+}

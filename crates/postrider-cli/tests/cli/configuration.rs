@@ -1,0 +1,166 @@
+//! Flags, variables and the file; secrets; `init`; `config show`.
+
+use crate::harness::{self, Place};
+
+fn shown(run: &harness::Run, key: &str) -> (String, String) {
+    let list = run.json();
+    let line = list.as_array().unwrap().iter().find(|line| line["key"] == key).unwrap();
+    (line["value"].as_str().unwrap_or("-").to_owned(), line["origin"].as_str().unwrap().to_owned())
+}
+
+#[test]
+fn flags_beat_variables_and_variables_beat_the_file() {
+    let place = Place::empty();
+    place.write("postrider.toml", "[retry]\nmax_attempts = 3\nmultiplier = 1.5\ninitial = \"2s\"\n");
+    let variables = [("POSTRIDER_RETRY__MAX_ATTEMPTS", "4"), ("POSTRIDER_RETRY__INITIAL", "3s")];
+    let run = place.run_with(&variables, &["config", "show", "--json", "--retry-max-attempts", "5"]);
+    run.good();
+    assert_eq!(shown(&run, "retry.max_attempts"), ("5".to_owned(), "flag --retry-max-attempts".to_owned()));
+    assert_eq!(shown(&run, "retry.initial"), ("3s".to_owned(), "variable POSTRIDER_RETRY__INITIAL".to_owned()));
+    assert_eq!(shown(&run, "retry.multiplier"), ("1.5".to_owned(), "file postrider.toml".to_owned()));
+    assert_eq!(shown(&run, "retry.maximum"), ("5m".to_owned(), "default".to_owned()));
+}
+
+#[test]
+fn an_unknown_key_is_refused_with_the_nearest_valid_one() {
+    let place = Place::empty();
+    for (text, suggestion) in [
+        ("[retry]\nmax_attempt = 3\n", "did you mean retry.max_attempts?"),
+        ("[relai]\nlease = \"5s\"\n", "did you mean relay.lease?"),
+        ("[[route]]\ntopics = \"#\"\nbrokr = \"x\"\n", "did you mean route[].broker?"),
+        ("[[retry.topic]]\npatern = \"#\"\n", "did you mean retry.topic[].pattern?"),
+    ] {
+        place.write("postrider.toml", text);
+        place.run(&["config", "show"]).ends(2).says(&["postrider.toml", suggestion]);
+    }
+}
+
+#[test]
+fn an_unknown_variable_is_refused_with_the_nearest_valid_one() {
+    let run = Place::empty().run_with(&[("POSTRIDER_RETRY__MAX_ATTEMPT", "3")], &["config", "show"]);
+    run.ends(2).says(&["POSTRIDER_RETRY__MAX_ATTEMPT ", "did you mean POSTRIDER_RETRY__MAX_ATTEMPTS?"]);
+}
+
+#[test]
+fn an_unknown_option_of_a_broker_is_refused_with_the_nearest_valid_one() {
+    let place = Place::migrated();
+    place.write("postrider.toml", "[broker.hook]\nurl = \"http://127.0.0.1:9/\"\ntimeot = \"1s\"\n");
+    place.on(&["relay", "--until-empty"]).ends(2).says(&["broker.hook", "timeot", "did you mean \"timeout\"?"]);
+}
+
+#[test]
+fn secrets_are_in_no_output_whatever_their_source() {
+    let place = Place::empty();
+    place.write("db-password", "canary-file\n");
+    place.write(
+        "postrider.toml",
+        "[outbox]\nstore = \"postgres://app:canary-url@127.0.0.1:1/db\"\n\
+         [admin]\ntoken = \"canary-token\"\n\
+         [broker.hook]\nurl = \"https://u:canary-broker@127.0.0.1/\"\nsecret = \"whsec_canary-option\"\n",
+    );
+    for arguments in [
+        &["config", "show"][..],
+        &["config", "show", "--json"],
+        &["status"],
+        &["check"],
+        &["check", "--json"],
+        &["relay", "--until-empty"],
+        &["explain", "x"],
+        &["migrate"],
+        &["--log-level", "trace", "relay", "--until-empty"],
+        &["dead", "list"],
+    ] {
+        place.run(arguments).hides("canary");
+    }
+    let variables = [("POSTRIDER_OUTBOX__STORE", "postgres://app@127.0.0.1:1/db")];
+    for arguments in [&["config", "show", "--outbox-store-password-file", "db-password"][..], &["status"]] {
+        place.run_with(&variables, arguments).hides("canary");
+    }
+}
+
+#[test]
+fn a_wrong_value_that_may_be_a_secret_is_not_repeated() {
+    let place = Place::empty();
+    place.write("postrider.toml", "[outbox]\nstore = [\"postgres://u:canary@db\"]\n");
+    place.run(&["config", "show"]).ends(2).says(&["outbox.store"]).hides("canary");
+    place.write("postrider.toml", "[outbox]\nstore = \"postgres://u:canary@db\n");
+    place.run(&["config", "show"]).ends(2).says(&["line 2"]).hides("canary");
+}
+
+#[test]
+fn a_file_that_is_not_there_or_no_toml_is_named() {
+    let place = Place::empty();
+    place.run(&["config", "show", "--config", "nowhere.toml"]).ends(2).says(&["nowhere.toml", "postrider init"]);
+    place.write("bad.toml", "this is no toml");
+    place.run(&["config", "show", "--config", "bad.toml"]).ends(2).says(&["bad.toml", "line 1"]);
+}
+
+#[test]
+fn init_writes_a_file_that_works_and_never_overwrites_one() {
+    let place = Place::empty();
+    place.run(&["init", "--store", "sqlite:app.db", "--broker", "file:out.jsonl"]).good();
+    let written = place.read("postrider.toml");
+    assert!(written.contains("# max_attempts = 10"), "{written}");
+    place.run(&["init"]).ends(3).says(&["left as it is"]);
+    assert_eq!(place.read("postrider.toml"), written);
+    place.run(&["migrate"]).good();
+    place.run(&["enqueue", "a.b", "--payload", "x"]).good();
+    place.run(&["relay", "--until-empty", "--admin-listen", "off"]).good();
+    assert_eq!(harness::lines(&place.path("out.jsonl")).len(), 1);
+}
+
+#[test]
+fn more_than_one_route_is_refused_clearly() {
+    let place = Place::empty();
+    place.write(
+        "postrider.toml",
+        "[broker.a]\nurl = \"stdout:\"\n[[route]]\ntopics = \"a\"\n[[route]]\ntopics = \"b\"\n",
+    );
+    place.run(&["config", "show"]).ends(2).says(&["more than one [[route]]"]);
+}
+
+#[test]
+fn an_admin_address_that_others_can_reach_needs_a_token() {
+    let place = Place::empty();
+    place.run(&["config", "show", "--admin-listen", "0.0.0.0:0"]).ends(2).says(&["token"]);
+    place.write("token", "s3cret\n");
+    place.run(&["config", "show", "--admin-listen", "0.0.0.0:0", "--admin-token-file", "token"]).good().hides("s3cret");
+}
+
+#[test]
+fn every_verb_has_help_with_an_example() {
+    let place = Place::empty();
+    for verb in [
+        &["init"][..],
+        &["migrate"],
+        &["relay"],
+        &["enqueue"],
+        &["status"],
+        &["explain"],
+        &["dead"],
+        &["dead", "list"],
+        &["dead", "show"],
+        &["dead", "replay"],
+        &["dead", "discard"],
+        &["prune"],
+        &["check"],
+        &["config", "show"],
+        &["completions"],
+    ] {
+        let run = place.run(&[verb, &["--help"]].concat());
+        run.good();
+        assert!(
+            run.out.contains("Example") && run.out.contains("  postrider ") || run.out.contains("  POSTRIDER"),
+            "{}",
+            run.out
+        );
+    }
+}
+
+#[test]
+fn completions_are_there_for_every_shell() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let run = Place::empty().run(&["completions", shell]);
+        assert!(run.good().out.contains("until-empty"), "{shell}");
+    }
+}
