@@ -40,6 +40,13 @@ impl Case {
         Self { name, end, excluded: Vec::new(), within: Vec::new(), backend: None }
     }
 
+    /// Its full name in a suite, and those of the cases within it.
+    pub fn names(&self, suite: &str) -> Vec<String> {
+        let own = format!("{suite}::{}", self.name);
+        let within: Vec<String> = self.within.iter().map(|case| format!("{own}::{case}")).collect();
+        [vec![own], within].concat()
+    }
+
     /// What it counts for.
     pub fn weight(&self) -> usize {
         self.within.len().max(1)

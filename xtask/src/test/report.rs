@@ -1,7 +1,7 @@
 //! The table at the end: what was tested on what, and what was not.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::rows::{self, Rows};
 use super::run::DOCUMENTATION;
@@ -58,6 +58,7 @@ pub fn print(tree: &Tree, asked: &Asked, suites: &[Suite], rows: &Rows, missing:
     }
     if asked.only.is_none() {
         blocks_not_run(tree)?;
+        println!("the names of all cases: {}\n", case_names(tree, suites)?.display());
         let judged = rows::print(rows, suites);
         outcome.failed += judged.without_cases;
         outcome.skipped += judged.missing;
@@ -179,6 +180,15 @@ fn excluded(suites: &[Suite]) {
     if !drawn.is_empty() {
         println!("excluded by a backend's profile:\n{}", table::draw(&["test", "case and reason"], &drawn));
     }
+}
+
+/// Writes the name of every case into a file, for those who write patterns into `xtask/rows.toml`.
+fn case_names(tree: &Tree, suites: &[Suite]) -> Result<PathBuf> {
+    let file = tree.target.join("xtask/test/cases.txt");
+    let names: Vec<String> =
+        suites.iter().flat_map(|suite| suite.cases.iter().flat_map(|case| case.names(&suite.name))).collect();
+    std::fs::write(&file, names.join("\n") + "\n")?;
+    Ok(file)
 }
 
 /// Code blocks of the README and the documentation that say of themselves that nothing runs them.

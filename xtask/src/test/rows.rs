@@ -79,9 +79,8 @@ fn matching<'a>(row: &Row, suites: &'a [Suite]) -> Vec<&'a End> {
     let mut ends = Vec::new();
     for suite in suites {
         for case in &suite.cases {
-            let name = format!("{}::{}", suite.name, case.name);
-            let names = std::iter::once(name.clone()).chain(case.within.iter().map(|case| format!("{name}::{case}")));
-            ends.extend(names.filter(|name| row.tests.iter().any(|pattern| matches(pattern, name))).map(|_| &case.end));
+            let fits = |name: &String| row.tests.iter().any(|pattern| matches(pattern, name));
+            ends.extend(case.names(&suite.name).iter().filter(|name| fits(name)).map(|_| &case.end));
         }
     }
     ends
