@@ -1,1 +1,243 @@
-//! What SQLite can do to a relay, and what it gets for it.
+//! What can be wrong with an SQLite file, and what a relay gets for it: a clear error, and nothing lost.
+
+mod sqlite;
+
+use std::time::{Duration, Instant};
+
+use postrider_core::{Content, ErrorKind, LaneCount, Message, Outcome, Room, Standing, Store, Subject, Timestamp};
+use postrider_stores::sqlite::{Prefix, SqliteOptions, SqliteStore, ddl, migrate};
+use postrider_stores::{History, MigrateOptions, StoreOptions};
+use postrider_testkit::suites::store::StoreHarness;
+use postrider_testkit::suites::store::bench::{Bench, ROOM, id, keyed, message, settlement};
+use rusqlite::Connection;
+use sqlite::{Sqlite, insert, start};
+
+async fn refusal(options: SqliteOptions) -> String {
+    let error = SqliteStore::open(options).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+    error.to_string()
+}
+
+#[tokio::test]
+async fn a_missing_file_is_named_with_the_command_that_creates_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("none.db");
+    let text = refusal(SqliteOptions::new(&path)).await;
+    assert!(text.contains(&format!("postrider migrate --store sqlite://{}", path.display())), "{text}");
+    assert!(!path.exists(), "opening creates nothing");
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_database_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("app.db");
+    std::fs::write(&path, "this is a letter to my aunt, and it is long enough to be looked at".repeat(40)).unwrap();
+    let text = refusal(SqliteOptions::new(&path)).await;
+    assert!(text.contains("not an SQLite database"), "{text}");
+}
+
+#[tokio::test]
+async fn a_database_without_tables_is_told_to_migrate() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("app.db");
+    Connection::open(&path).unwrap().execute_batch("create table mine (a)").unwrap();
+    let text = refusal(SqliteOptions::new(&path)).await;
+    assert!(text.contains("postrider migrate --store"), "{text}");
+}
+
+#[tokio::test]
+async fn tables_of_a_newer_version_are_refused_by_opening_and_by_migrating() {
+    let outbox = start().await;
+    outbox.application().execute("update postrider_meta set value = 99 where name = 'version'", []).unwrap();
+    let options = SqliteOptions::new(outbox.path());
+    let text = refusal(options.clone()).await;
+    assert!(text.contains("99") && text.contains("newer postrider"), "{text}");
+    let error = migrate(&options, None).await.unwrap_err();
+    assert!(error.to_string().contains("newer"), "{error}");
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_written_is_refused_with_what_to_do() {
+    let outbox = start().await;
+    let path = outbox.path();
+    drop(outbox.application());
+    // The write version of the header: above 2 means read-only to this library, whoever runs the test.
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[18] = 3;
+    let copy = path.with_file_name("read-only.db");
+    std::fs::write(&copy, bytes).unwrap();
+    let text = refusal(SqliteOptions::new(&copy)).await;
+    assert!(text.contains("write permission"), "{text}");
+}
+
+#[tokio::test]
+async fn a_locked_file_is_unavailable_for_a_while_and_nothing_is_lost() {
+    let outbox = start().await;
+    let mut bench = Bench::new(&outbox).await;
+    let row = bench.one(&outbox, keyed("k")).await;
+    let application = outbox.application();
+    application.execute_batch("begin immediate").unwrap();
+    let batch = [settlement(&row, Outcome::Delivered)];
+    let error = bench.settler.settle(bench.me, &bench.lanes, &batch).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("keep write transactions short"), "{error}");
+    application.execute_batch("commit").unwrap();
+    assert_eq!(bench.settle(&batch).await.rows, [row.id]);
+}
+
+#[tokio::test]
+async fn reading_goes_on_while_the_application_writes() {
+    let outbox = start().await;
+    let mut bench = Bench::new(&outbox).await;
+    outbox.write(&[keyed("k")]).await;
+    let application = outbox.application();
+    application.execute_batch("begin immediate").unwrap();
+    insert(&application, &[keyed("open")]);
+    assert_eq!(bench.read().await.len(), 1, "what is committed, and nothing of the open transaction");
+    application.execute_batch("rollback").unwrap();
+    assert!(bench.read().await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn several_starters_migrate_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = SqliteOptions::new(folder.path().join("app.db"));
+    let starters: Vec<_> = (0..8)
+        .map(|_| {
+            let options = options.clone();
+            tokio::spawn(async move { migrate(&options, None).await })
+        })
+        .collect();
+    for starter in starters {
+        starter.await.unwrap().unwrap();
+    }
+    let store = SqliteStore::open(options.clone()).await.unwrap();
+    assert_eq!(store.profile().lanes.get(), 8);
+    let error = migrate(&options, LaneCount::new(16)).await.unwrap_err();
+    assert!(error.to_string().contains("8 lanes") && error.kind() == ErrorKind::Config, "{error}");
+    migrate(&options, LaneCount::new(8)).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_printed_statements_make_the_same_tables_under_any_prefix() {
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = Prefix::new("app_outbox_").unwrap();
+    let options = SqliteOptions { prefix: prefix.clone(), ..SqliteOptions::new(folder.path().join("app.db")) };
+    let lanes = LaneCount::new(3).unwrap();
+    Connection::open(&options.path).unwrap().execute_batch(&ddl(&prefix, lanes).unwrap()).unwrap();
+    let store = SqliteStore::open(options.clone()).await.unwrap();
+    assert_eq!(store.profile().lanes, lanes);
+    migrate(&options, Some(lanes)).await.unwrap();
+    let settings = [("prefix".to_owned(), "app_outbox_".to_owned())].into();
+    let options = MigrateOptions { store: StoreOptions { settings, ..StoreOptions::default() }, lanes: None };
+    let url = format!("sqlite://{}", folder.path().join("app.db").display());
+    postrider_stores::migrate(&url, &options).await.unwrap();
+    let store = postrider_stores::open(&url, &options.store).await.unwrap();
+    assert_eq!((store.profile().name, store.profile().lanes), ("sqlite", lanes));
+}
+
+#[tokio::test]
+async fn a_foreign_hand_needs_to_write_only_topic_and_payload() {
+    let outbox = start().await;
+    let mut bench = Bench::new(&outbox).await;
+    let insert = "insert into postrider_outbox (topic, payload) values ('orders.placed', '{\"a\": 1}'), ('t', x'00ff')";
+    outbox.application().execute(insert, []).unwrap();
+    let rows = bench.read().await;
+    assert_eq!(rows.len(), 2);
+    let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    for (row, payload) in rows.iter().zip([b"{\"a\": 1}".as_slice(), &[0, 0xff]]) {
+        let message = message(row);
+        assert_eq!(message.payload, payload, "text is taken as its bytes");
+        assert_eq!((message.id.0.get_version_num(), message.id.0.get_variant()), (7, uuid::Variant::RFC4122));
+        let Timestamp(created_at) = message.created_at.unwrap();
+        let age = i64::try_from(since_epoch.as_micros()).unwrap() - created_at;
+        assert!((0..60_000_000).contains(&age), "{age} µs");
+        let (seconds, nanos) = message.id.0.get_timestamp().unwrap().to_unix();
+        assert_eq!(i64::try_from(seconds * 1_000).unwrap() + i64::from(nanos / 1_000_000), created_at / 1_000);
+    }
+    assert_ne!(id(&rows[0]), id(&rows[1]));
+}
+
+#[tokio::test]
+async fn a_row_heavier_than_any_message_is_malformed_and_not_loaded() {
+    let outbox = start().await;
+    let mut bench = Bench::new(&outbox).await;
+    let insert = "insert into postrider_outbox (topic, key, payload) values ('t', 'k', zeroblob(80 * 1024 * 1024))";
+    outbox.application().execute(insert, []).unwrap();
+    outbox.write(&[keyed("k")]).await;
+    let rows = bench.source.read(&bench.lanes, Room { rows: 10, bytes: 1_000 }).await.unwrap().rows;
+    assert_eq!(rows.len(), 2, "it takes no room");
+    assert!(matches!(&rows[0].content, Content::Malformed { reason, .. } if reason.contains("weighs")), "{rows:?}");
+}
+
+#[tokio::test]
+async fn an_application_that_empties_the_outbox_stops_nothing() {
+    let outbox = start().await;
+    let mut bench = Bench::new(&outbox).await;
+    let row = bench.one(&outbox, keyed("k")).await;
+    outbox.application().execute("delete from postrider_outbox", []).unwrap();
+    let settled = bench.settle(&[settlement(&row, Outcome::Delivered)]).await;
+    assert_eq!((settled.rows, settled.lanes), (vec![], vec![row.lane]), "gone already");
+    let next = bench.one(&outbox, keyed("k")).await;
+    assert!(next.id > row.id, "ids are never given twice");
+}
+
+#[tokio::test]
+async fn an_older_state_of_the_file_is_noticed() {
+    let outbox = start().await;
+    let mut bench = Bench::new(&outbox).await;
+    outbox.write(&(0..10).map(|n| keyed(&format!("k{n}"))).collect::<Vec<_>>()).await;
+    assert_eq!(bench.read().await.len(), 10);
+    // What restoring an early backup in place does.
+    let restore = "delete from postrider_outbox; update sqlite_sequence set seq = 0 where name = 'postrider_outbox'";
+    outbox.application().execute_batch(restore).unwrap();
+    outbox.write(&[keyed("after")]).await;
+    let page = bench.source.read(&bench.lanes, ROOM).await.unwrap();
+    assert!(page.discontinued && page.rows.is_empty(), "{page:?}");
+    assert_eq!(bench.read().await.len(), 1);
+}
+
+#[tokio::test]
+async fn tables_that_are_dropped_under_a_relay_are_a_config_error_with_the_next_step() {
+    let outbox = start().await;
+    let mut bench = Bench::new(&outbox).await;
+    assert!(bench.read().await.is_empty());
+    outbox.application().execute("drop table postrider_outbox", []).unwrap();
+    let error = bench.source.read(&bench.lanes, ROOM).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Config);
+    assert!(error.to_string().contains("postrider migrate"), "{error}");
+}
+
+#[tokio::test]
+async fn without_history_a_delivered_message_leaves_no_trace() {
+    for (history, expected) in [(History::Off, 0), (History::Kept, 1)] {
+        let outbox = Sqlite::new(4, history).await;
+        let mut bench = Bench::new(&outbox).await;
+        let row = bench.one(&outbox, keyed("k").header("h", "v")).await;
+        bench.settle(&[settlement(&row, Outcome::Delivered)]).await;
+        let count = "select count(*) from postrider_delivered where attempts = 1 and headers = '{\"h\":\"v\"}'";
+        let kept: i64 = outbox.application().query_row(count, [], |row| row.get(0)).unwrap();
+        assert_eq!(kept, expected, "{history:?}");
+        let subject = Subject::Id(id(&row));
+        let found = bench.operator.explain(&subject, Duration::from_secs(5)).await.unwrap();
+        assert_eq!(found.len(), usize::try_from(expected).unwrap());
+        assert!(found.iter().all(|found| matches!(found.standing, Standing::Delivered { .. })));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_explanation_ends_when_its_time_is_up() {
+    let outbox = start().await;
+    let fill = "insert into postrider_outbox (topic, payload)
+        with recursive n (i) as (select 1 union all select i + 1 from n where i < 300000) select 't', 'x' from n";
+    outbox.application().execute(fill, []).unwrap();
+    let mut operator = outbox.store().operator().await.unwrap();
+    let subject = Subject::Id(Message::new("t", "").id);
+    let whole = Instant::now();
+    assert!(operator.explain(&subject, Duration::from_secs(60)).await.unwrap().is_empty());
+    let whole = whole.elapsed();
+    let error = operator.explain(&subject, whole / 20).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.to_string().contains("time limit"), "{error}");
+    assert!(operator.status(10).await.is_ok(), "and the next call works");
+}

@@ -2,7 +2,7 @@
 
 use postrider_core::{Finding, Level, Result};
 
-use super::fault::classify;
+use super::fault::{classify, refuse_read_only};
 use super::link::Session;
 use super::schema::journal_mode;
 
@@ -17,7 +17,8 @@ pub(super) fn check(session: &mut Session<'_>) -> Result<Vec<Finding>> {
     let mode = journal_mode(session.connection).map_err(failed)?;
     let intact: String = session.connection.query_row(INTEGRITY, [], |row| row.get(0)).map_err(failed)?;
     let schema = super::schema::inspect(session)?;
-    let writable = session.writing("checking the store", |_| Ok(()));
+    let writable = refuse_read_only(session.options, session.connection)
+        .and_then(|()| session.writing("checking the store", |_| Ok(())));
     Ok(vec![
         library(rusqlite::version()),
         mode_finding(&mode),

@@ -1,7 +1,7 @@
 //! What kind of thing SQLite's errors are.
 
-use postrider_core::{Error, ErrorKind};
-use rusqlite::ErrorCode;
+use postrider_core::{Error, ErrorKind, Result};
+use rusqlite::{Connection, ErrorCode};
 
 use super::SqliteOptions;
 
@@ -27,10 +27,9 @@ pub(super) fn classify(options: &SqliteOptions, doing: &str, error: rusqlite::Er
             ErrorKind::Config,
             format!("there is no file {file}; create it with `postrider migrate --store {}`", options.url()),
         ),
-        Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => (
-            ErrorKind::Config,
-            format!("{file} cannot be opened for writing; give the relay's user write permission on it and its folder"),
-        ),
+        Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
+            (ErrorKind::Config, not_writable(options))
+        }
         Some(ErrorCode::NotADatabase) => {
             (ErrorKind::Config, format!("{file} is not an SQLite database; check the path"))
         }
@@ -41,6 +40,22 @@ pub(super) fn classify(options: &SqliteOptions, doing: &str, error: rusqlite::Er
         Some(_) | None => (ErrorKind::Config, format!("{file} was not used as expected; run `postrider check`")),
     };
     Error::new(kind, format!("{doing}: {advice}")).because(error)
+}
+
+/// Refuses a file that can only be read. Only asking tells: `begin immediate` succeeds on such a file, as a read.
+pub(super) fn refuse_read_only(options: &SqliteOptions, connection: &Connection) -> Result<()> {
+    match connection.is_readonly(rusqlite::MAIN_DB) {
+        Ok(false) => Ok(()),
+        Ok(true) => Err(Error::new(ErrorKind::Config, not_writable(options))),
+        Err(error) => Err(classify(options, "opening the store", error)),
+    }
+}
+
+fn not_writable(options: &SqliteOptions) -> String {
+    format!(
+        "{} cannot be opened for writing; give the relay's user write permission on it and its folder",
+        options.file().display()
+    )
 }
 
 /// What to say where the tables are missing.

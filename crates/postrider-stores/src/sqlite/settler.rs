@@ -158,3 +158,59 @@ fn object(progress: &BTreeMap<DestinationName, u32>) -> Option<String> {
         progress.iter().map(|(name, n)| (name.to_string(), (*n).into())).collect();
     (!counts.is_empty()).then(|| serde_json::Value::Object(counts).to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use postrider_core::{Attempt, ErrorKind, FailedAttempt, Lane, LaneCount, RowId, Term};
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::sqlite::migrate;
+
+    const FILL: &str = r#"insert into "{p}outbox" (topic, payload)
+with recursive n (i) as (select 1 union all select i + 1 from n where i < 200) select 't', 'x' from n"#;
+    const OWN: &str = r#"update "{p}lane" set owner = ?1, term = 1"#;
+    const UNTOUCHED: &str = r#"select count(*) from "{p}outbox" where state = 0 and next_attempt_at is null"#;
+
+    fn settlement(row: i64) -> Settlement {
+        let text = "e".repeat(1_000);
+        let failures = vec![FailedAttempt { destination: DestinationName::new("d"), kind: ErrorKind::Rejected, text }];
+        let (after, progress) = (Duration::ZERO, BTreeMap::new());
+        Settlement {
+            row: RowId(row),
+            lane: Lane(0),
+            outcome: Outcome::Retry { after, attempts: 1, waiting_for: None, progress, failures },
+            attempt: Attempt(1),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_disk_that_fills_up_during_a_settle_is_unavailable_and_nothing_is_lost() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Arc::new(SqliteOptions::new(folder.path().join("app.db")));
+        migrate(&options, Some(LaneCount::ONE)).await.unwrap();
+        let me = RelayId(Uuid::now_v7());
+        let lease = HeldLane { lane: Lane(0), term: Term(1), start: postrider_core::Start::Clean };
+        let batch: Vec<Settlement> = (1..=200).map(settlement).collect();
+        let mut settler = SqliteSettler::new(options);
+        // The limit is the connection's: the file may not grow by a page.
+        let filled = settler.link.run(move |session| {
+            session.writing("filling", |statements| {
+                statements.execute(FILL, [])?;
+                statements.execute(OWN, [me.to_string()])
+            })?;
+            let pages: i64 = session.connection.query_row("pragma page_count", [], |row| row.get(0)).unwrap();
+            session.connection.query_row(&format!("pragma max_page_count = {pages}"), [], |_| Ok(())).unwrap();
+            Ok(())
+        });
+        filled.await.unwrap();
+        let error = settler.settle(me, &[lease], &batch).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        assert!(error.to_string().contains("free some space"), "{error}");
+        let count = |session: &mut super::super::link::Session<'_>| {
+            session.reading("counting", |statements| statements.first(UNTOUCHED, [], |row| row.get::<_, i64>(0)))
+        };
+        assert_eq!(settler.link.run(count).await.unwrap(), Some(200), "the transaction is undone whole");
+        assert_eq!(settler.settle(me, &[lease], &batch).await.unwrap().rows.len(), 200, "and done when there is space");
+    }
+}

@@ -11,7 +11,7 @@ use super::link::{Link, Use};
 use super::operator::SqliteOperator;
 use super::settler::SqliteSettler;
 use super::source::SqliteSource;
-use super::{SqliteOptions, schema};
+use super::{SqliteOptions, fault, schema};
 
 /// An outbox in an SQLite file.
 #[derive(Debug, Clone)]
@@ -31,7 +31,7 @@ impl SqliteStore {
         let lanes = Link::new(Arc::clone(&options), Use::Writing)
             .run(|session| {
                 let lanes = schema::inspect(session)?;
-                session.writing("opening the store", |_| Ok(()))?;
+                fault::refuse_read_only(session.options, session.connection)?;
                 Ok(lanes)
             })
             .await?;
