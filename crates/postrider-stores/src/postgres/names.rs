@@ -7,7 +7,7 @@ const MAX_SCHEMA: usize = 63;
 /// The longest prefix, so that the name of every index stays below PostgreSQL's limit.
 const MAX_PREFIX: usize = 30;
 
-/// The schema and the prefix of an outbox's tables; `public` and `postrider` by default.
+/// The schema of an outbox's tables, and what their names begin with; `public` and `postrider_` by default.
 ///
 /// Both match `[a-z_][a-z0-9_]*`; the schema has at most 63 characters, the prefix at most 30.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct Names {
 
 impl Default for Names {
     fn default() -> Self {
-        Self { schema: "public".to_owned(), prefix: "postrider".to_owned() }
+        Self { schema: "public".to_owned(), prefix: "postrider_".to_owned() }
     }
 }
 
@@ -45,7 +45,7 @@ impl Names {
 
     /// The qualified, quoted name of a table or function, such as `"public"."postrider_outbox"` for `outbox`.
     pub fn qualified(&self, name: &str) -> String {
-        format!("\"{}\".\"{}_{name}\"", self.schema, self.prefix)
+        format!("\"{}\".\"{}{name}\"", self.schema, self.prefix)
     }
 
     /// A statement with its names in place: `{outbox}` becomes the qualified name, `{.outbox_xid}` the bare one, and
@@ -61,7 +61,7 @@ impl Names {
                 continue;
             };
             match name.strip_prefix('.') {
-                Some(bare) => text.push_str(&format!("\"{}_{bare}\"", self.prefix)),
+                Some(bare) => text.push_str(&format!("\"{}{bare}\"", self.prefix)),
                 None if name == "schema" => text.push_str(&format!("\"{}\"", self.schema)),
                 None => text.push_str(&self.qualified(name)),
             }
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn names_are_quoted_and_put_in_place() {
-        let names = Names::new("app", "box").unwrap();
+        let names = Names::new("app", "box_").unwrap();
         assert_eq!(
             names.fill("select from {outbox} o join {lane}; create index {.outbox_xid} on {schema}"),
             "select from \"app\".\"box_outbox\" o join \"app\".\"box_lane\"; create index \"box_outbox_xid\" on \"app\""

@@ -147,7 +147,7 @@ begin
   if json_typeof(headers) = 'object' and (
     (select count(*) from json_object_keys(headers)) > 64 or exists (
       select from json_each_text(headers) h
-       where h.key !~ '^[A-Za-z0-9!#$%&''*+.^_`|~-]{1,128}$' or lower(h.key) like 'postrider-%'
+       where h.key !~ '^[A-Za-z0-9!#$%&''*+.^_`|~-]+$' or octet_length(h.key) > 128 or lower(h.key) like 'postrider-%'
           or h.value is null or octet_length(h.value) > 8192 or h.value ~ control))
   then
     raise invalid_parameter_value using message = 'headers are not valid',

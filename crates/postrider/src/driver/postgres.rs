@@ -67,6 +67,6 @@ pub(super) fn script(outbox: &Outbox, found: Option<i32>) -> Result<String, Erro
         None => LaneCount::ONE,
     };
     let found = found.and_then(|lanes| LaneCount::new(u16::try_from(lanes).ok()?));
-    let names = Names::new(&outbox.schema, outbox.prefix.strip_suffix("_").unwrap_or(&outbox.prefix))?;
+    let names = Names::new(&outbox.schema, &outbox.prefix)?;
     Ok(schema::ddl(&names, outbox.lanes.or(found).unwrap_or(DEFAULT)))
 }
