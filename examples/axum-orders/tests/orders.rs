@@ -6,6 +6,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use postrider_testkit::servers::http_receiver::HttpReceiver;
+use postrider_testkit::servers::postgres;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 use tokio::time::timeout;
@@ -88,6 +89,12 @@ async fn orders_reach_the_receiver(database: &str) {
 async fn orders_in_sqlite_reach_an_http_receiver_and_the_refused_one_does_not() {
     let folder = tempfile::tempdir().unwrap();
     orders_reach_the_receiver(&format!("sqlite://{}/orders.db", folder.path().display())).await;
+}
+
+#[tokio::test]
+async fn orders_in_postgresql_reach_an_http_receiver_and_the_refused_one_does_not() {
+    let database = postgres::shared().await.unwrap().fresh_database().await.unwrap();
+    orders_reach_the_receiver(&database).await;
 }
 
 #[tokio::test]
