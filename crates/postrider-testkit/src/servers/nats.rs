@@ -1,5 +1,6 @@
 //! A private NATS server with JetStream on file storage.
 
+use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::Command;
@@ -109,6 +110,17 @@ impl NatsServer {
     /// Sends it a signal.
     pub fn signal(&self, what: Signal) {
         self.process.signal(what);
+    }
+
+    /// Freezes it until [`Signal::Continue`], and returns when it stands still.
+    pub fn freeze(&self) {
+        self.signal(Signal::Stop);
+        let Some(pid) = self.process.pid() else { return };
+        let until = Instant::now() + Duration::from_secs(5);
+        let still = || fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") T "));
+        while !still() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Starts it again with its data.
