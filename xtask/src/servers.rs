@@ -167,8 +167,9 @@ fn pgbouncer() -> Option<PathBuf> {
     on_path("pgbouncer")
 }
 
+/// Asked of Debian's own Python: another one that comes first in the path does not see Debian's packages.
 fn psycopg() -> Option<PathBuf> {
-    let out = Command::new("python3").args(["-c", "import psycopg; print(psycopg.__file__)"]).output().ok()?;
+    let out = Command::new("/usr/bin/python3").args(["-c", "import psycopg; print(psycopg.__file__)"]).output().ok()?;
     out.status.success().then(|| PathBuf::from(String::from_utf8_lossy(&out.stdout).trim()))
 }
 
