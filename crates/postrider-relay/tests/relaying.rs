@@ -94,6 +94,30 @@ async fn messages_that_come_while_it_runs_are_delivered_and_a_graceful_stop_repe
 }
 
 #[tokio::test]
+async fn a_graceful_stop_waits_for_the_answer_to_what_is_in_flight() {
+    let (store, broker) = (store(), Arc::new(MemoryBroker::recording().with_script(|_, _| Answer::Hold)));
+    let stop = CancellationToken::new();
+    let running = relay(&store, &broker).build().unwrap();
+    let handle = running.handle();
+    let task = tokio::spawn(running.run(stop.clone()));
+    store.enqueue_committed(&keyed(1, 1));
+    while broker.sent() < 1 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    stop.cancel();
+    while !matches!(handle.snapshot().state, RelayState::Stopping | RelayState::Stopped) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    while !task.is_finished() {
+        broker.release();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let summary = task.await.unwrap().unwrap();
+    assert_eq!((summary.delivered, summary.abandoned), (1, 0));
+    assert!(store.rows().is_empty(), "what was in flight is settled");
+}
+
+#[tokio::test]
 async fn a_message_that_is_refused_is_dead_after_its_attempts_and_the_others_flow() {
     let store = store();
     let broker =

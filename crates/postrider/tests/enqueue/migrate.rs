@@ -1,5 +1,7 @@
 //! Creating the tables through each driver.
 
+use std::time::Duration;
+
 use postrider::{ErrorKind, LaneCount, Message, Outbox};
 use postrider_testkit::servers::postgres::shared;
 use rusqlite::Connection;
@@ -75,7 +77,9 @@ async fn on_postgresql_a_table_that_the_application_holds_is_not_waited_for_long
     tokio::spawn(connection);
     let held = other.transaction().await.unwrap();
     held.batch_execute("lock table postrider_outbox in access exclusive mode").await.unwrap();
-    let error = postrider::migrate(&client).await.unwrap_err();
+    // Two seconds are promised.
+    let waiting = tokio::time::timeout(Duration::from_secs(10), postrider::migrate(&client));
+    let error = waiting.await.unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Throttled, "{error}");
     held.rollback().await.unwrap();
     postrider::migrate(&client).await.unwrap();
