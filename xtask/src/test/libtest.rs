@@ -40,11 +40,13 @@ impl Case {
         Self { name, end, excluded: Vec::new(), within: Vec::new(), backend: None }
     }
 
-    /// Its full name in a suite, and those of the cases within it.
+    /// Its full name; those of the cases within it where it is a whole suite that passed.
     pub fn names(&self, suite: &str) -> Vec<String> {
         let own = format!("{suite}::{}", self.name);
-        let within: Vec<String> = self.within.iter().map(|case| format!("{own}::{case}")).collect();
-        [vec![own], within].concat()
+        if self.end != End::Passed || self.within.iter().all(|case| own.ends_with(case.as_str())) {
+            return vec![own];
+        }
+        self.within.iter().map(|case| format!("{own}::{case}")).collect()
     }
 
     /// What it counts for.
@@ -183,6 +185,8 @@ test result: FAILED. 3 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; 
         let ends: Vec<&End> = cases.iter().map(|case| &case.end).collect();
         assert_eq!(ends[0], &End::Passed);
         assert_eq!((cases[0].weight(), cases[0].backend.as_deref()), (2, Some("http")));
+        assert_eq!(cases[0].names("s"), ["s::a::one::it_arrives", "s::a::one::it_is_whole"]);
+        assert_eq!(cases[4].names("s"), ["s::a::five"]);
         assert_eq!((&*cases[0].within[0], &*cases[0].excluded[0]), ("it_arrives", "it_counts: it cannot"));
         assert!(matches!(ends[1], End::Failed(said) if said.contains("panicked at src/a.rs")));
         assert_eq!(ends[2], &End::Ignored("long: 100 kills".into()));
