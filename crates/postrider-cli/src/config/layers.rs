@@ -7,10 +7,9 @@ use std::path::{Path, PathBuf};
 use toml::Value;
 
 use super::keys::{self, KEYS, Key, Kind};
-use super::nearest::nearest;
+use super::unknown::unknown;
 use super::values;
 use crate::failure::{Failure, Outcome, one_line};
-use crate::redact;
 
 /// The file that is read when nobody names one and it is there.
 pub(crate) const DEFAULT_FILE: &str = "postrider.toml";
@@ -240,31 +239,6 @@ fn check(key: &Key, path: &str, setting: &Setting) -> Outcome<()> {
         format!("{path} ({}) may not be{}", setting.origin, if shown.is_empty() { " this" } else { &shown }),
         format!("write {}", key.kind.expected()),
     ))
-}
-
-fn unknown(path: &str, origin: &Origin) -> Failure {
-    let (what, wrong) = match origin {
-        Origin::Variable(name) => (format!("the variable {name} is no setting"), name.clone()),
-        Origin::File(file) => (format!("{}: {path} is no setting", file.display()), keys::shape(path)),
-        Origin::Default | Origin::Flag(_) => (format!("{path} is no setting"), keys::shape(path)),
-    };
-    let variables: Vec<String> =
-        KEYS.iter().filter(|key| !key.path.contains(['[', '*'])).map(|key| keys::variable_name(key.path)).collect();
-    let suggestion = match origin {
-        Origin::Variable(_) => nearest(&wrong, variables.iter().map(String::as_str)),
-        _ => nearest(&wrong, KEYS.iter().map(|key| key.path)).or_else(|| same_name(&wrong)),
-    };
-    let next = match suggestion {
-        Some(name) => format!("did you mean {name}?"),
-        None => "`postrider config show` lists every setting".to_owned(),
-    };
-    Failure::usage(redact::address(&what), next)
-}
-
-/// A setting with the same last word in another section.
-fn same_name(wrong: &str) -> Option<&'static str> {
-    let last = |path: &str| path.rsplit('.').next().unwrap_or_default().to_owned();
-    KEYS.iter().map(|key| key.path).find(|path| last(path) == last(wrong))
 }
 
 #[cfg(test)]

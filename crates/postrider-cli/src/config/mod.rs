@@ -4,9 +4,12 @@ pub(crate) mod flags;
 pub(crate) mod keys;
 pub(crate) mod layers;
 pub(crate) mod nearest;
+mod reader;
+mod routing;
 mod sections;
 pub(crate) mod show;
 pub(crate) mod template;
+mod unknown;
 pub(crate) mod values;
 
 use std::net::SocketAddr;

@@ -1,14 +1,15 @@
 //! From layers to values: what belongs together is checked together.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
 use std::time::Duration;
 
-use postrider_core::{Attempts, LaneCount, Retention, RetryPolicy, Secret, TopicPattern};
+use postrider_core::{Attempts, LaneCount, Retention, RetryPolicy, Secret};
 
-use super::layers::{Layers, Origin};
-use super::{Admin, BrokerSection, Config, Log, Outbox, Relay, Route, values};
-use crate::failure::{Failure, Outcome};
+use super::layers::Layers;
+use super::reader::Reader;
+use super::routing::{brokers, routes, topics};
+use super::{Admin, Config, Log, Outbox, Relay, values};
+use crate::failure::Outcome;
 use crate::redact;
 
 /// The word that turns the admin address off.
@@ -42,62 +43,6 @@ pub(super) fn read(layers: Layers) -> Outcome<Config> {
     })
 }
 
-/// Typed access to layers whose values were checked when they were read.
-struct Reader<'a>(&'a Layers);
-
-impl Reader<'_> {
-    fn maybe(&self, path: &str) -> Option<String> {
-        self.0.get(path)?.text()
-    }
-
-    /// A text that somebody set; none for the default.
-    fn chosen(&self, path: &str) -> Option<String> {
-        self.0.get(path).filter(|setting| setting.origin != Origin::Default)?.text()
-    }
-
-    fn text(&self, path: &str) -> String {
-        self.maybe(path).unwrap_or_default()
-    }
-
-    fn duration(&self, path: &str) -> Option<Duration> {
-        values::duration(&self.maybe(path)?)
-    }
-
-    fn count(&self, path: &str) -> Option<u64> {
-        values::count(&self.maybe(path)?, 0, u64::MAX)
-    }
-
-    fn refuse(&self, path: &str, what: &str, next: impl Into<String>) -> Failure {
-        let origin = self.0.get(path).map(|setting| format!(" ({})", setting.origin)).unwrap_or_default();
-        Failure::usage(format!("{path}{origin}: {what}"), next)
-    }
-
-    /// A secret: its own value, or the first line of the file that holds it.
-    fn secret(&self, path: &str) -> Outcome<Option<Secret>> {
-        let file_path = format!("{path}_file");
-        match (self.maybe(path), self.maybe(&file_path)) {
-            (Some(_), Some(_)) => Err(self.refuse(
-                path,
-                "is set, and so is the file for it",
-                format!("set {path} or {file_path}, not both"),
-            )),
-            (Some(value), None) => Ok(Some(Secret::new(value))),
-            (None, Some(file)) => read_secret(Path::new(&file)).map(Some).map_err(|what| {
-                self.refuse(&file_path, &what, "name a file that this user can read and that holds the secret alone")
-            }),
-            (None, None) => Ok(None),
-        }
-    }
-}
-
-fn read_secret(file: &Path) -> Result<Secret, String> {
-    let text = std::fs::read_to_string(file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
-    match text.trim_end_matches(['\r', '\n']) {
-        "" => Err(format!("{} is empty", file.display())),
-        secret => Ok(Secret::new(secret)),
-    }
-}
-
 fn outbox(read: &Reader<'_>) -> Outcome<Outbox> {
     let password = read.secret("outbox.store_password")?;
     let store = match (read.maybe("outbox.store"), password) {
@@ -109,9 +54,12 @@ fn outbox(read: &Reader<'_>) -> Outcome<Outbox> {
             return Err(read.refuse(
                 path,
                 &format!("{name:?} is no name"),
-                "write lower-case letters, digits and '_', beginning with a letter or '_', at most 40 in all",
+                "write lower-case letters, digits and '_', beginning with a letter, at most 40 in all",
             ));
         }
+    }
+    if let Some(prefix) = read.maybe("outbox.prefix").filter(|prefix| !prefix.ends_with('_')) {
+        return Err(read.refuse("outbox.prefix", "does not end with '_'", format!("write \"{prefix}_\"")));
     }
     let lanes = read.count("outbox.lanes").and_then(|lanes| u16::try_from(lanes).ok());
     Ok(Outbox {
@@ -126,7 +74,7 @@ fn outbox(read: &Reader<'_>) -> Outcome<Outbox> {
 
 fn identifier(name: &str) -> bool {
     name.len() <= 40
-        && name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
+        && name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
 }
 
@@ -191,7 +139,7 @@ fn own_name() -> String {
     format!("{host}-{}", std::process::id())
 }
 
-fn retry(read: &Reader<'_>, prefix: &str, base: RetryPolicy) -> Outcome<RetryPolicy> {
+pub(super) fn retry(read: &Reader<'_>, prefix: &str, base: RetryPolicy) -> Outcome<RetryPolicy> {
     let at = |name: &str| format!("{prefix}.{name}");
     let policy = RetryPolicy {
         initial: read.duration(&at("initial")).unwrap_or(base.initial),
@@ -210,75 +158,6 @@ fn retry(read: &Reader<'_>, prefix: &str, base: RetryPolicy) -> Outcome<RetryPol
         return Err(read.refuse(&at("initial"), "is longer than the maximum", format!("raise {}", at("maximum"))));
     }
     Ok(policy)
-}
-
-fn topics(read: &Reader<'_>, base: RetryPolicy) -> Outcome<Vec<(TopicPattern, RetryPolicy)>> {
-    let mut topics = Vec::new();
-    for place in 0.. {
-        let prefix = format!("retry.topic[{place}]");
-        if !read.0.any_below(&format!("{prefix}.")) {
-            break;
-        }
-        topics.push((pattern(read, &format!("{prefix}.pattern"), None)?, retry(read, &prefix, base)?));
-    }
-    Ok(topics)
-}
-
-fn pattern(read: &Reader<'_>, path: &str, default: Option<&str>) -> Outcome<TopicPattern> {
-    let next = "write words joined by dots, with * for one word and # at the end for any number, such as \"orders.#\"";
-    let text = read.maybe(path).or_else(|| default.map(str::to_owned));
-    let text = text.ok_or_else(|| read.refuse(path, "is missing", next))?;
-    TopicPattern::parse(&text).map_err(|what| read.refuse(path, &what, next))
-}
-
-fn brokers(read: &Reader<'_>) -> Outcome<Vec<BrokerSection>> {
-    let mut brokers = Vec::new();
-    for name in read.0.names("broker.") {
-        let prefix = format!("broker.{name}.");
-        let mut options = toml::Table::new();
-        for (path, setting) in read.0.iter() {
-            if let Some(option) = path.strip_prefix(&prefix).filter(|option| *option != "url") {
-                options.insert(option.to_owned(), setting.value.clone());
-            }
-        }
-        let url = read.maybe(&format!("{prefix}url")).ok_or_else(|| {
-            Failure::usage(
-                format!("broker.{name} has no url"),
-                "write where it is: url = \"nats://host:4222\", \"http://host/path\", \"file:PATH\" or \"stdout:\"",
-            )
-        })?;
-        brokers.push(BrokerSection { name, url: Secret::new(url), options });
-    }
-    Ok(brokers)
-}
-
-fn routes(read: &Reader<'_>, brokers: &[BrokerSection]) -> Outcome<Vec<Route>> {
-    if read.0.any_below("route[1].") {
-        return Err(Failure::usage(
-            "there is more than one [[route]]: this version relays to one destination",
-            "keep one [[route]], or run one relay and one outbox (outbox.prefix) per destination",
-        ));
-    }
-    if brokers.is_empty() {
-        return Ok(Vec::new());
-    }
-    let broker = match (read.maybe("route[0].broker"), brokers) {
-        (Some(name), _) if brokers.iter().any(|broker| broker.name == name) => name,
-        (Some(name), _) => {
-            let known: Vec<_> = brokers.iter().map(|broker| broker.name.as_str()).collect();
-            let what = format!("there is no [broker.{name}]");
-            return Err(read.refuse("route[0].broker", &what, format!("write one of: {}", known.join(", "))));
-        }
-        (None, [only]) => only.name.clone(),
-        (None, _) => {
-            return Err(Failure::usage(
-                "there are several brokers and no [[route]] that says which one messages go to",
-                "write [[route]] with broker = \"NAME\"; this version relays to one of them",
-            ));
-        }
-    };
-    let destination = read.maybe("route[0].destination").unwrap_or_else(|| "{topic}".to_owned());
-    Ok(vec![Route { topics: pattern(read, "route[0].topics", Some("#"))?, broker, destination }])
 }
 
 fn admin(read: &Reader<'_>) -> Outcome<Admin> {

@@ -10,6 +10,7 @@ pub(crate) mod enqueue;
 pub(crate) mod explain;
 pub(crate) mod init;
 pub(crate) mod json_lines;
+pub(crate) mod look;
 pub(crate) mod migrate;
 pub(crate) mod prune;
 pub(crate) mod relay;

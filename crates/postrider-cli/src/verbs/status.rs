@@ -7,7 +7,8 @@ use clap::Args;
 use postrider_core::{Measured, Operator, StoreStatus};
 use serde_json::{Value, json};
 
-use super::verdict::{self, Look, Verdict, Word};
+use super::look::Look;
+use super::verdict::{self, Verdict, Word};
 use crate::admin::ask::ask;
 use crate::config::Config;
 use crate::config::values::spoken;

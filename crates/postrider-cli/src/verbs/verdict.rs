@@ -3,8 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use postrider_core::StoreStatus;
-
+use super::look::{Look, progressed};
 use crate::admin::report::{DestinationReport, RelayState, Report};
 use crate::config::values::spoken;
 use crate::exit::Exit;
@@ -62,35 +61,6 @@ pub(crate) struct Verdict {
 impl Verdict {
     fn new(word: Word, cause: impl Into<String>, next: impl Into<String>) -> Self {
         Self { word, cause: cause.into(), next: next.into() }
-    }
-}
-
-/// One look at everything.
-#[derive(Debug, Clone)]
-pub(crate) struct Look {
-    /// What the store says.
-    pub(crate) store: StoreStatus,
-    /// What the relay says, or why it could not be asked.
-    pub(crate) relay: Result<Report, String>,
-}
-
-impl Look {
-    /// Messages that are due: to be delivered and not delayed.
-    pub(crate) fn due(&self) -> u64 {
-        self.store.pending.value().saturating_sub(self.store.delayed.value())
-    }
-
-    /// Of these, those that wait for a new attempt or behind their key's head.
-    fn waiting(&self) -> u64 {
-        self.store.retrying.value() + self.store.set_aside.value()
-    }
-
-    fn living(&self) -> usize {
-        self.store.members.iter().filter(|member| !member.lease_left.is_zero()).count()
-    }
-
-    fn paused(&self) -> Option<&DestinationReport> {
-        self.relay.as_ref().ok()?.destinations.iter().find(|destination| destination.paused_seconds.is_some())
     }
 }
 
@@ -222,24 +192,9 @@ fn idle(look: &Look) -> Verdict {
     Verdict::new(Word::Idle, cause, next)
 }
 
-/// Fewer messages are due, the oldest is another one, or the relay itself counts more.
-fn progressed(first: &Look, second: &Look, apart: Duration) -> bool {
-    let fewer = second.due() < first.due();
-    let younger = match (first.store.oldest_age, second.store.oldest_age) {
-        (Some(before), Some(after)) => after < before + apart / 2,
-        (Some(_), None) => true,
-        (None, _) => false,
-    };
-    let counted = match (&first.relay, &second.relay) {
-        (Ok(before), Ok(after)) => after.delivered > before.delivered,
-        _ => false,
-    };
-    fewer || younger || counted
-}
-
 #[cfg(test)]
 mod tests {
-    use postrider_core::{Measured, MemberStatus};
+    use postrider_core::{Measured, MemberStatus, StoreStatus};
     use uuid::Uuid;
 
     use super::*;

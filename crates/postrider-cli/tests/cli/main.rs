@@ -1,8 +1,11 @@
 //! The real binary, run on SQLite and, where it is there, on PostgreSQL.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
 mod admin;
 mod bad_input;
 mod configuration;
 mod dead_letters;
 mod harness;
+mod postgres;
 mod relaying;
