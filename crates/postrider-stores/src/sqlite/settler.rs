@@ -16,7 +16,7 @@ use crate::History;
 use crate::failures::{appended, micros};
 
 /// How long a transaction goes on taking settlements; its commit comes on top, and 20 ms in all are promised.
-pub(super) const HOLD: Duration = Duration::from_millis(12);
+pub(super) const HOLD: Duration = Duration::from_millis(8);
 /// How long the write lock stays free between two transactions of one call, so that waiting applications get it.
 pub(super) const BREATH: Duration = Duration::from_millis(5);
 
