@@ -149,3 +149,23 @@ async fn a_refusal_by_the_database_does_not_quote_the_row() {
         assert!(text.contains("never") && !text.contains("736563726574") && !text.contains("secret"), "{text}");
     }
 }
+
+#[tokio::test]
+async fn many_messages_are_one_statement() {
+    let database = Database::fresh().await;
+    let counter = "create table statements (); create function counted() returns trigger language plpgsql as
+                   $$ begin insert into statements default values; return null; end $$;
+                   create trigger counted after insert on postrider_outbox for each statement execute function counted()";
+    database.reader.batch_execute(counter).await.unwrap();
+    let messages = || (0..10).map(|n| Message::new("t", n.to_string()));
+    let pool = PgPool::connect(&database.url).await.unwrap();
+    let mut tx = pool.begin().await.unwrap();
+    Outbox::new().enqueue_all(&mut tx, messages()).await.unwrap();
+    tx.commit().await.unwrap();
+    let mut client = connect(&database.url).await;
+    let tx = client.transaction().await.unwrap();
+    Outbox::new().enqueue_all(&tx, messages()).await.unwrap();
+    tx.commit().await.unwrap();
+    let statements: i64 = database.reader.query_one("select count(*) from statements", &[]).await.unwrap().get(0);
+    assert_eq!((statements, database.written().await.len()), (2, 20));
+}
