@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_core::{HeldLane, Lane, Leases, RelayId, Renewal, Result, Store, Tick};
+use postrider_core::{Error, ErrorKind, HeldLane, Lane, Leases, RelayId, Renewal, Result, Store, Tick};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -12,6 +12,9 @@ use crate::relay_loop::Signal;
 
 /// How often a member that could hold more lanes looks for free ones.
 const LOOK_FOR_LANES: Duration = Duration::from_millis(250);
+
+/// How long a round may take on a new connection, or while there is no lane to lose.
+const FRESH_DEADLINE: Duration = Duration::from_secs(10);
 
 /// What the leaseholder found out.
 #[derive(Debug)]
@@ -25,7 +28,7 @@ pub(crate) enum LeaseNews {
     /// The membership is lost, and every lane with it.
     Evicted,
     /// The store did not answer.
-    Away(postrider_core::Error),
+    Away(Error),
 }
 
 /// What the leaseholder is told.
@@ -107,27 +110,27 @@ impl Leaseholder {
         }
     }
 
-    /// One round: renew when it is time, then look for free lanes. Given up, with its connection, after a third of
-    /// the lease, so that a hanging connection is replaced while the lease still lasts.
+    /// One round: renew when it is time, then look for free lanes.
+    ///
+    /// On a connection that worked it is given up after a third of the lease, so that a hanging one is replaced while
+    /// the lease still lasts. A new connection gets longer: opening one may take longer than the lease on a busy
+    /// machine, and giving it up each time would be the end of renewing.
     async fn turn(&mut self, renew: bool) -> Result<()> {
-        let deadline = (self.ttl / 3).max(Duration::from_millis(300));
-        let expired = || {
-            let text = "the store did not answer a lease statement in time";
-            postrider_core::Error::new(postrider_core::ErrorKind::Unavailable, text)
+        let (mut leases, deadline) = match self.leases.take() {
+            Some(leases) if !self.held.is_empty() => (leases, self.ttl / 3),
+            Some(leases) => (leases, FRESH_DEADLINE),
+            None => (in_time(FRESH_DEADLINE, self.store.leases()).await?, FRESH_DEADLINE),
         };
-        timeout(deadline, self.round(renew)).await.unwrap_or_else(|_| Err(expired()))
+        in_time(deadline, self.round(leases.as_mut(), renew)).await?;
+        // The connection is put back only when every answer has come: one that was given up is dropped with it.
+        self.leases = Some(leases);
+        Ok(())
     }
 
-    async fn round(&mut self, renew: bool) -> Result<()> {
-        if self.leases.is_none() {
-            self.leases = Some(self.store.leases().await?);
+    async fn round(&mut self, leases: &mut dyn Leases, renew: bool) -> Result<()> {
+        if self.stay(leases, renew).await? {
+            self.take(leases).await?;
         }
-        let Some(mut leases) = self.leases.take() else { return Ok(()) };
-        // The connection is put back only when every answer has come: one that was given up is dropped with it.
-        if self.stay(leases.as_mut(), renew).await? {
-            self.take(leases.as_mut()).await?;
-        }
-        self.leases = Some(leases);
         Ok(())
     }
 
@@ -195,4 +198,9 @@ impl Leaseholder {
     fn signal(&self, news: LeaseNews) {
         drop(self.signals.send(Signal::Lease(news)));
     }
+}
+
+async fn in_time<T>(deadline: Duration, call: impl Future<Output = Result<T>>) -> Result<T> {
+    let late = || Err(Error::new(ErrorKind::Unavailable, "the store did not answer a lease statement in time"));
+    timeout(deadline, call).await.unwrap_or_else(|_| late())
 }

@@ -45,7 +45,7 @@ fn relay(store: Arc<dyn Store>, broker: Arc<dyn Broker>) -> RelayBuilder {
     Relay::builder(store)
         .destination(DestinationName::new("out"), broker, DestinationTemplate::topic())
         .retry(TopicPattern::every(), policy)
-        .lease(Duration::from_millis(500))
+        .lease(Duration::from_secs(1))
         .until_empty()
 }
 
@@ -65,8 +65,22 @@ async fn crash(store: Arc<dyn Store>, call: usize, moment: Moment) -> Outcome {
         done = dying.build().unwrap().run(CancellationToken::new()) => { done.unwrap(); None }
         name = fuse.blown() => Some(name),
     };
-    let second = relay(Arc::clone(&store), Arc::clone(&broker) as Arc<dyn Broker>).build().unwrap();
-    tokio::time::timeout(Duration::from_secs(60), second.run(CancellationToken::new())).await.unwrap().unwrap();
+    let witness = Fuse::new(usize::MAX, Moment::Before);
+    let second =
+        relay(DyingStore::new(Arc::clone(&store), Arc::clone(&witness)), Arc::clone(&broker) as Arc<dyn Broker>);
+    let second = second.build().unwrap();
+    let handle = second.handle();
+    let done = tokio::time::timeout(Duration::from_secs(60), second.run(CancellationToken::new())).await;
+    let Ok(done) = done else {
+        let (calls, snapshot) = (witness.calls(), handle.snapshot());
+        let last = &calls[calls.len().saturating_sub(40)..];
+        let status = store.operator().await.unwrap().status(1_000).await.unwrap();
+        panic!(
+            "call {call}, {moment:?}: the second relay does not end after {} calls, last {last:?}; {snapshot:?}; {status:?}",
+            calls.len()
+        );
+    };
+    done.unwrap();
     let status = store.operator().await.unwrap().status(1_000).await.unwrap();
     let left = usize::try_from(status.pending.value() + status.dead.value()).unwrap();
     Outcome { died_in, committed, delivered: broker.messages(), left }
@@ -111,6 +125,26 @@ async fn a_relay_over_sqlite_may_die_in_any_call() {
     })
     .await;
     every_call_was_fatal_once("sqlite", &matrix);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_relay_over_postgresql_may_die_in_any_call() {
+    let server = match postrider_testkit::servers::postgres::shared().await {
+        Ok(server) => server,
+        Err(missing) => {
+            eprintln!("NOT RUN: crash matrix over PostgreSQL: {missing}");
+            return;
+        }
+    };
+    // Each of these crashes costs eight connections; the miniature plays every third.
+    let stride = if std::env::var_os("POSTRIDER_FULL").is_some() { 1 } else { 3 };
+    let matrix = crash_matrix::run(stride, async |call, moment| {
+        let url = server.fresh_database().await.unwrap();
+        crash(fresh(&url).await, call, moment).await
+    })
+    .await;
+    println!("postgres: crash points: {} in {:?}; repeats: {}", matrix.hit(), matrix.points, matrix.repeats);
+    assert!(matrix.hit() >= 20, "only {} crash points", matrix.hit());
 }
 
 async fn fresh(url: &str) -> Arc<dyn Store> {

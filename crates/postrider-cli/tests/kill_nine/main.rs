@@ -3,6 +3,7 @@
 //! `POSTRIDER_KILLS` says how often (default 8, the miniature; `cargo xtask show main.3` asks for 100). The writer and
 //! the broker's file go on while relays die; the verdict compares the ledger of committed messages with the file.
 
+mod postgres;
 mod sqlite;
 mod verdict;
 
