@@ -152,3 +152,28 @@ async fn two_replays_at_once_replay_each_message_once() {
     replayed.dedup();
     assert_eq!(replayed.len(), ids.len());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_dies_again_during_a_replay_is_not_replayed_twice() {
+    let (place, receiver, mut ids) = with_dead(10).await;
+    let relay = place.relay(&receiver.url(), &AT_ONCE);
+    crate::harness::until("readiness", || (relay.ask("/readyz", None).1 == "relaying\n").then_some(()));
+    let run = place.on(&["dead", "replay", "--yes", "--rate", "10", "--json"]);
+    let mut replayed: Vec<String> =
+        run.good().json()["ids"].as_array().unwrap().iter().map(|id| id.as_str().unwrap().to_owned()).collect();
+    replayed.sort();
+    ids.sort();
+    assert_eq!(replayed, ids);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn status_names_the_failure_of_what_is_being_retried() {
+    let (place, receiver) = (Place::migrated(), picky().await);
+    place.enqueue("a", "bad", "bad");
+    place.enqueue("a", "good", "good");
+    let relay = place.relay(&receiver.url(), &["--retry-initial", "5m"]);
+    crate::harness::until("a retry", || relay.ask("/status", None).1.contains("\"retried\":1").then_some(()));
+    let run = place.on(&["status", "--admin", &relay.admin]);
+    assert!(run.good().out.contains("verdict: moving: 1 messages are being retried: default:"), "{}", run.out);
+    assert!(run.out.contains("422"), "{}", run.out);
+}
