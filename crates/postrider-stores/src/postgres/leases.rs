@@ -123,6 +123,8 @@ impl Leases for PostgresLeases {
 
     async fn leave(&mut self, me: RelayId) -> Result<()> {
         self.link.execute("leaving the relays", &self.leave, &[(&me.0, Type::UUID)]).await?;
+        // What it still held had no last settle: it is freed as after a death.
+        self.link.execute("freeing the lanes of a relay that left", &self.free, &[]).await?;
         Ok(())
     }
 }

@@ -317,7 +317,8 @@ impl Source for PostgresSource {
         }
         let Some(read) = self.cohorts.read_up_to(lane).cloned() else { return Ok(Page::EMPTY) };
         let (bytes, lane, limit) = (count(room.bytes), number(lane), count(room.rows));
-        let (mut after, end) = (after.0, self.end().await?);
+        // Ids begin at 1: a walk in spans from further down would hardly end.
+        let (mut after, end) = (after.0.max(0), self.end().await?);
         loop {
             let upto = self.span.map_or(i64::MAX, |span| after.saturating_add(span));
             let parameters: [Parameter<'_>; 6] = [

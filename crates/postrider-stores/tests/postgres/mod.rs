@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "every test binary uses another part")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "these helpers are tests")]
 
+pub mod harness;
+
 use std::time::Duration;
 
 use postrider_core::{

@@ -1,0 +1,155 @@
+//! PostgreSQL through PgBouncer in transaction mode: every statement of the suite of stores, while a second client
+//! takes turns on the same two server connections.
+
+mod postgres;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use postgres::harness::Harness;
+use postgres::{Relay, client, lanes, payloads};
+use postrider_core::{Lane, Level, Message, Outcome, Store};
+use postrider_stores::postgres::{Pooling, PostgresOptions, PostgresStore, migrate};
+use postrider_testkit::servers::pgbouncer::PgBouncer;
+use postrider_testkit::servers::postgres::{Postgres, shared};
+use postrider_testkit::store_suite;
+use postrider_testkit::suites::store::StoreHarness;
+use tokio::sync::OnceCell;
+use tokio::task::JoinHandle;
+
+static POOLER: OnceCell<PgBouncer> = OnceCell::const_new();
+
+async fn pooler() -> &'static PgBouncer {
+    POOLER.get_or_init(async || PgBouncer::start(shared().await.unwrap(), 2).await.unwrap()).await
+}
+
+fn options(url: &str) -> PostgresOptions {
+    PostgresOptions::new(url).unwrap().pooling(Pooling::Transaction)
+}
+
+/// A harness beside which a second client works.
+struct Crowded {
+    harness: Harness,
+    other: JoinHandle<()>,
+}
+
+impl Drop for Crowded {
+    fn drop(&mut self) {
+        self.other.abort();
+    }
+}
+
+#[async_trait]
+impl StoreHarness for Crowded {
+    fn store(&self) -> Arc<dyn Store> {
+        self.harness.store()
+    }
+
+    async fn write(&self, messages: &[Message]) {
+        self.harness.write(messages).await;
+    }
+
+    async fn write_nonsense(&self) -> Vec<String> {
+        self.harness.write_nonsense().await
+    }
+
+    async fn pass(&self, time: Duration) {
+        self.harness.pass(time).await;
+    }
+
+    async fn steal(&self, lane: Lane) {
+        self.harness.steal(lane).await;
+    }
+}
+
+async fn start() -> Crowded {
+    let (server, pooler) = (shared().await.unwrap(), pooler().await);
+    let harness = Harness::fresh(server, async |database| options(&pooler.url_for(database))).await;
+    let mut operator = harness.store.operator().await.unwrap();
+    let other = tokio::spawn(async move {
+        loop {
+            operator.status(3).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+    Crowded { harness, other }
+}
+
+store_suite!(start);
+
+#[tokio::test]
+async fn a_session_does_not_survive_between_two_statements_here() {
+    let server = shared().await.unwrap();
+    let database = server.create_database().await.unwrap();
+    let (one, two) =
+        (client(&pooler().await.url_for(&database)).await, client(&pooler().await.url_for(&database)).await);
+    one.batch_execute("set application_name = 'one'").await.unwrap();
+    one.batch_execute("begin").await.unwrap();
+    let mut names = Vec::new();
+    two.batch_execute("set application_name = 'two'").await.unwrap();
+    one.batch_execute("commit").await.unwrap();
+    for _ in 0..2 {
+        two.batch_execute("begin").await.unwrap();
+        let shown = one.simple_query("show application_name").await.unwrap();
+        names.push(format!("{shown:?}"));
+        two.batch_execute("commit").await.unwrap();
+    }
+    let pids = server
+        .psql(&database, &format!("select count(*) <= 3 from pg_stat_activity where datname = '{database}'"))
+        .await
+        .unwrap();
+    assert_eq!(pids, "t", "the pooler shares its connections");
+}
+
+#[tokio::test]
+async fn without_planner_settings_the_backlog_is_read_in_spans_and_the_doctor_says_so() {
+    let server = shared().await.unwrap();
+    let database = server.create_database().await.unwrap();
+    migrate(&options(&server.url_for(&database)), lanes(8)).await.unwrap();
+    let gap = "select setval('postrider_outbox_id_seq', 1000000); insert into postrider_outbox (topic, payload) values ('t', 'far')";
+    server.psql(&database, "insert into postrider_outbox (topic, payload) values ('t', 'near')").await.unwrap();
+    server.psql(&database, gap).await.unwrap();
+    let store = PostgresStore::open(options(&pooler().await.url_for(&database))).await.unwrap();
+    let mut relay = Relay::joined(&store).await;
+    assert_eq!(payloads(&relay.read_all().await), ["far", "near"]);
+    let sql = "insert into postrider_outbox (topic, payload) select 't', 'x' from generate_series(1, 3000)";
+    server.psql(&database, sql).await.unwrap();
+    assert_eq!(relay.read_all().await.len(), 3000);
+    let findings = store.operator().await.unwrap().check().await.unwrap();
+    let planner = findings.iter().find(|finding| finding.subject == "planner settings").unwrap();
+    assert_eq!(planner.level, Level::Warning);
+}
+
+#[tokio::test]
+async fn a_crash_that_the_pooler_hides_is_noticed_by_the_boot_id() {
+    let mut server = Postgres::start().await.unwrap();
+    let pooler = PgBouncer::start(&server, 2).await.unwrap();
+    let database = server.create_database().await.unwrap();
+    migrate(&options(&server.url_for(&database)), lanes(8)).await.unwrap();
+    let store = PostgresStore::open(options(&pooler.url_for(&database))).await.unwrap();
+    let mut relay = Relay::joined(&store).await;
+    store.operator().await.unwrap().enqueue(&[Message::new("t", "before")]).await.unwrap();
+    let rows = relay.read_all().await;
+    relay.settle(&rows, Outcome::Delivered).await;
+    assert!(relay.read_all().await.is_empty());
+    server.kill9();
+    server.restart().await.unwrap();
+    let mut discontinued = false;
+    let mut found = Vec::new();
+    store.operator().await.unwrap().enqueue(&[Message::new("t", "after")]).await.unwrap_or_default();
+    for _ in 0..100 {
+        match relay.source.read(&relay.held, postgres::ROOM).await {
+            Ok(page) => {
+                discontinued |= page.discontinued;
+                found.extend(page.rows);
+                if discontinued && !page.discontinued && !page.more {
+                    break;
+                }
+            }
+            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
+    }
+    assert!(discontinued, "the relay was not told");
+    assert!(found.len() <= 1);
+}

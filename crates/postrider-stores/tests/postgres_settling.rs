@@ -1,0 +1,142 @@
+//! Settling PostgreSQL: the fence, and what is recorded.
+
+mod postgres;
+
+use std::time::Duration;
+
+use postgres::{Outbox, Relay, TTL, ids, settlement};
+use postrider_core::{
+    Attempt, DeadReason, DestinationName, ErrorKind, FailedAttempt, Message, Outcome, RelayId, Settlement, Store,
+};
+use postrider_stores::History;
+use uuid::Uuid;
+
+/// Waits until somebody waits for a lock in this database.
+async fn blocked(outbox: &Outbox) {
+    let sql = format!(
+        "select count(*) > 0 from pg_stat_activity where datname = '{}' and wait_event_type = 'Lock'",
+        outbox.database
+    );
+    for _ in 0..500 {
+        if outbox.sql(&sql).await == "t" {
+            return;
+        }
+    }
+    panic!("nobody waits");
+}
+
+#[tokio::test]
+async fn a_zombie_whose_lane_is_taken_while_its_settle_runs_changes_nothing() {
+    let outbox = Outbox::fresh().await;
+    let mut zombie = Relay::joined(&outbox.store).await;
+    outbox.enqueue(&[Message::new("t", "1").key("a")]).await;
+    let rows = zombie.read_all().await;
+    let successor = outbox.client().await;
+    successor
+        .batch_execute(
+            "begin; select from postrider_lane for update;
+             update postrider_lane set owner = gen_random_uuid(), term = term + 1",
+        )
+        .await
+        .unwrap();
+    let expected = rows.clone();
+    let settling = tokio::spawn(async move { (zombie.settle(&rows, Outcome::Delivered).await, zombie) });
+    blocked(&outbox).await;
+    successor.batch_execute("commit").await.unwrap();
+    let (settled, mut zombie) = settling.await.unwrap();
+    assert!(settled.rows.is_empty() && settled.lanes.is_empty(), "{settled:?}");
+    let dead = Outcome::Dead { reason: DeadReason::Attempts, attempts: 9, waiting_for: None, failures: vec![] };
+    let settled = zombie.settle(&expected, dead).await;
+    assert!(settled.rows.is_empty() && settled.lanes.is_empty(), "{settled:?}");
+    assert_eq!(outbox.sql("select state, attempts from postrider_outbox").await, "0|0");
+}
+
+#[tokio::test]
+async fn a_lane_whose_settle_is_in_flight_is_not_taken_until_it_ends() {
+    let outbox = Outbox::fresh().await;
+    let mut relay = Relay::joined(&outbox.store).await;
+    outbox.enqueue(&[Message::new("t", "1").key("a")]).await;
+    let rows = relay.read_all().await;
+    let lane = rows[0].lane;
+    let application = outbox.client().await;
+    application.batch_execute("begin; select from postrider_outbox for update").await.unwrap();
+    let settling = tokio::spawn(async move { relay.settle(&rows, Outcome::Delivered).await });
+    blocked(&outbox).await;
+    outbox.sql("update postrider_relay set expires_at = clock_timestamp() - interval '1 second'").await;
+    let mut leases = outbox.store.leases().await.unwrap();
+    assert_eq!(leases.evict().await.unwrap(), 7, "all but the one whose settle is in flight");
+    let me = RelayId(Uuid::now_v7());
+    leases.join(me, "successor", TTL).await.unwrap();
+    let held = leases.acquire(me, 8).await.unwrap();
+    assert!(held.iter().all(|held| held.lane != lane));
+    application.batch_execute("commit").await.unwrap();
+    assert_eq!(settling.await.unwrap().rows.len(), 1);
+    assert_eq!(leases.evict().await.unwrap(), 1);
+    assert_eq!(leases.acquire(me, 8).await.unwrap()[0].lane, lane);
+}
+
+#[tokio::test]
+async fn one_statement_records_every_outcome_and_keeps_the_history() {
+    let outbox = Outbox::with(|options| options.history(History::Kept)).await;
+    let mut relay = Relay::joined(&outbox.store).await;
+    let messages: Vec<Message> = (0..4).map(|n| Message::new("t", n.to_string()).key(format!("k{n}"))).collect();
+    outbox.enqueue(&messages).await;
+    let mut rows = relay.read_all().await;
+    rows.sort_by_key(|row| row.id);
+    let east = DestinationName::new("east");
+    let failures =
+        vec![FailedAttempt { destination: east.clone(), kind: ErrorKind::Rejected, text: "no \"x\" \\ \0".into() }];
+    let outcomes = [
+        Outcome::Delivered,
+        Outcome::Retry {
+            after: Duration::from_secs(60),
+            attempts: 2,
+            waiting_for: Some(vec![east.clone()]),
+            progress: [(east.clone(), 2)].into(),
+            failures: failures.clone(),
+        },
+        Outcome::SetAside { waiting_for: None },
+        Outcome::Dead { reason: DeadReason::Malformed, attempts: 1, waiting_for: Some(vec![east]), failures },
+    ];
+    let batch: Vec<Settlement> = rows.iter().zip(outcomes).map(|(row, outcome)| settlement(row, outcome)).collect();
+    for repeat in 0..2 {
+        let mut settled = relay.settler.settle(relay.me, &relay.held, &batch).await.unwrap();
+        settled.rows.sort();
+        let expected = if repeat == 0 { ids(&rows) } else { vec![rows[1].id, rows[2].id] };
+        assert_eq!(settled.rows, expected);
+        assert_eq!(settled.lanes.len(), 8);
+    }
+    assert_eq!(
+        outbox.sql("select message_id, attempts from postrider_delivered").await,
+        format!("{}|1", messages[0].id)
+    );
+    let columns =
+        "state, attempts, next_attempt_at is not null, waiting_for, progress, json_array_length(errors), dead_reason";
+    assert_eq!(
+        outbox.sql(&format!("select {columns} from postrider_outbox order by id")).await,
+        "0|2|t|{east}|{\"east\":2}|1|\n2|0|f||||\n1|1|f|{east}||1|2"
+    );
+    let error = outbox.sql("select errors->0->>'text', errors->0->>'kind' from postrider_outbox where state = 1").await;
+    assert_eq!(error, "no \"x\" \\ \u{fffd}|rejected");
+}
+
+#[tokio::test]
+async fn a_statement_that_settles_many_rows_finds_them_by_the_primary_key() {
+    let outbox = Outbox::fresh().await;
+    let mut relay = Relay::joined(&outbox.store).await;
+    outbox.sql("insert into postrider_outbox (topic, key, payload) select 't', 'k' || n, 'x' from generate_series(1, 20000) n").await;
+    let page = relay.read().await;
+    let batch: Vec<Settlement> = page
+        .rows
+        .iter()
+        .enumerate()
+        .map(|(n, row)| {
+            let outcome = if n % 2 == 0 { Outcome::Delivered } else { Outcome::SetAside { waiting_for: None } };
+            Settlement { attempt: Attempt(1), ..settlement(row, outcome) }
+        })
+        .collect();
+    let settled = relay.settler.settle(relay.me, &relay.held, &batch).await.unwrap();
+    assert_eq!(settled.rows.len(), page.rows.len());
+    let scans = "select coalesce(sum(seq_scan), 0) < 5 from pg_stat_user_tables where relname = 'postrider_outbox'";
+    assert_eq!(outbox.sql(scans).await, "t");
+}
