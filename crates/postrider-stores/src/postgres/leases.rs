@@ -103,13 +103,16 @@ impl Leases for PostgresLeases {
         let want = i64::from(want);
         let rows =
             self.link.query("acquiring lanes", &self.acquire, &[(&me.0, Type::UUID), (&want, Type::INT8)]).await?;
-        rows.iter()
+        let mut held = rows
+            .iter()
             .map(|row| {
                 let careful: bool = get(row, "careful")?;
                 let start = if careful { Start::Careful } else { Start::Clean };
                 Ok(HeldLane { lane: lane(row)?, term: Term(get(row, "term")?), start })
             })
-            .collect()
+            .collect::<Result<Vec<_>>>()?;
+        held.sort_by_key(|held| held.lane);
+        Ok(held)
     }
 
     async fn release(&mut self, me: RelayId, lanes: &[Lane]) -> Result<Vec<Lane>> {

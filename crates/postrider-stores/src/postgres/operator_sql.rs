@@ -36,10 +36,11 @@ freed as (
     };
 }
 
-/// How many rows there are: all of them when there are at most `$1`, and by state.
+/// Rows to be delivered, up to one more than `$1`, among the first `$2` rows of any state; and how many those are.
 pub(super) const COUNT: &str = "\
-select count(*) as found, count(*) filter (where state in (0, 2)) as pending from (
-  select state from {outbox} limit $1 + 1) o";
+select (select count(*) from (
+          select from (select state from {outbox} limit $2) f where f.state in (0, 2) limit $1 + 1) p) as pending,
+       (select count(*) from (select from {outbox} limit $2) f) as looked_at";
 
 /// Each of these walks a partial index of exceptions, and stops above `$1`.
 pub(super) const EXCEPTIONS: &str = "\

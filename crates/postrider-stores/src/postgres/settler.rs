@@ -1,5 +1,7 @@
 //! Recording outcomes: one fenced statement per batch.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 use postrider_core::{
     DestinationName, FailedAttempt, HeldLane, Lane, Outcome, RelayId, Result, RowId, RowState, Settled, Settlement,
@@ -101,8 +103,12 @@ fn unfinished(me: RelayId, settlement: &Settlement, failures: &[FailedAttempt]) 
 #[async_trait]
 impl Settler for PostgresSettler {
     async fn settle(&mut self, me: RelayId, leases: &[HeldLane], batch: &[Settlement]) -> Result<Settled> {
-        let lanes: Vec<i16> = leases.iter().map(|held| i16::try_from(held.lane.0).unwrap_or(i16::MAX)).collect();
-        let terms: Vec<i64> = leases.iter().map(|held| held.term.0).collect();
+        let touched: BTreeSet<Lane> = batch.iter().map(|settlement| settlement.lane).collect();
+        let (lanes, terms): (Vec<i16>, Vec<i64>) = leases
+            .iter()
+            .filter(|held| touched.contains(&held.lane))
+            .map(|held| (i16::try_from(held.lane.0).unwrap_or(i16::MAX), held.term.0))
+            .unzip();
         let gone = || batch.iter().filter(|settlement| settlement.outcome == Outcome::Delivered);
         let delivered: Vec<i64> = gone().map(|settlement| settlement.row.0).collect();
         let made: Vec<i32> = gone().map(|settlement| i32::try_from(settlement.attempt.0).unwrap_or(i32::MAX)).collect();

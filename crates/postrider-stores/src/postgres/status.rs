@@ -10,12 +10,16 @@ use super::link::{Link, Parameter};
 use super::operator_sql::{COUNT, ESTIMATES, EXCEPTIONS, LANES, MEMBERS, OLDEST, RECENT};
 use crate::failures::latest;
 
+/// Rows that a count looks at, at most: what it costs is bounded, however many dead ones stand before the others.
+const LOOKED_AT: i64 = 200_000;
+
 /// Counts up to `bound` rows of each kind and estimates what is more.
 pub(super) async fn status(link: &mut Link, bound: u32) -> Result<StoreStatus> {
     let names = link.options().names.clone();
     let (limit, table) = (i64::from(bound), names.qualified("outbox"));
     let bounded: [Parameter<'_>; 1] = [(&limit, Type::INT8)];
-    let counted = link.query_one("counting the outbox", &names.fill(COUNT), &bounded).await?;
+    let looked: [Parameter<'_>; 2] = [(&limit, Type::INT8), (&LOOKED_AT, Type::INT8)];
+    let counted = link.query_one("counting the outbox", &names.fill(COUNT), &looked).await?;
     let exceptions = link.query_one("counting exceptions", &names.fill(EXCEPTIONS), &bounded).await?;
     let estimates = link.query_one("reading estimates", ESTIMATES, &[(&table, Type::TEXT)]).await?;
     let estimate = |column: &str| get::<i64>(&estimates, column);
@@ -25,10 +29,10 @@ pub(super) async fn status(link: &mut Link, bound: u32) -> Result<StoreStatus> {
     };
 
     let dead = measured("dead", estimate("dead")?)?;
-    let (found, pending): (i64, i64) = (get(&counted, "found")?, get(&counted, "pending")?);
+    let (looked_at, pending): (i64, i64) = (get(&counted, "looked_at")?, get(&counted, "pending")?);
     let alive = estimate("live")?.saturating_sub(i64::try_from(dead.value()).unwrap_or(i64::MAX));
-    let pending =
-        if found <= limit { Measured::Exact(number(pending)) } else { Measured::Estimated(number(alive.max(pending))) };
+    let whole = looked_at < LOOKED_AT;
+    let pending = if whole { measure(pending, limit, alive) } else { Measured::Estimated(number(alive.max(pending))) };
     let oldest = link.query("looking for the oldest message", &names.fill(OLDEST), &[]).await?;
     let recent = link.query("reading recent failures", &names.fill(RECENT), &[]).await?;
     Ok(StoreStatus {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use postrider_core::{Lane, Message, Store};
 use postrider_stores::History;
+use postrider_stores::postgres::enqueue::{Columns, ENQUEUE};
 use postrider_stores::postgres::{PostgresOptions, PostgresStore, migrate};
 use postrider_testkit::servers::postgres::Postgres;
 use postrider_testkit::suites::store::{LANES, StoreHarness};
@@ -40,9 +41,26 @@ impl StoreHarness for Harness {
     }
 
     async fn write(&self, messages: &[Message]) {
-        let store =
-            PostgresStore::open(PostgresOptions::new(&self.server.url_for(&self.database)).unwrap()).await.unwrap();
-        store.operator().await.unwrap().enqueue(messages).await.unwrap();
+        let (client, columns) = (client(&self.server.url_for(&self.database)).await, Columns::of(messages));
+        let sql = ENQUEUE.replace("{outbox}", "postrider_outbox");
+        client
+            .execute(
+                &sql,
+                &[
+                    &columns.message_ids,
+                    &columns.topics,
+                    &columns.keys,
+                    &columns.payloads,
+                    &columns.content_types,
+                    &columns.headers,
+                    &columns.attributes,
+                    &columns.deliver_at,
+                    &columns.expires_at,
+                    &columns.retries,
+                ],
+            )
+            .await
+            .unwrap();
     }
 
     async fn write_nonsense(&self) -> Vec<String> {
