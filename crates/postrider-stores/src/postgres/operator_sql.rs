@@ -157,7 +157,7 @@ with picked as materialized (
 pub(super) const PRUNE_DELIVERED: &str = "\
 delete from {delivered} where id = any(array(
   select id from {delivered} where settled_at <= (select clock_timestamp()) - $1 * interval '1 microsecond'
-   order by settled_at limit $2 for update skip locked))";
+   order by settled_at limit $2))";
 
 /// `$1` and `$2` the ages of delivered and of dead rows in microseconds; null for "for ever".
 pub(super) const PRUNABLE: &str = "\
