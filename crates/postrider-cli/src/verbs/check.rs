@@ -45,7 +45,7 @@ impl Check {
                 .iter()
                 .map(|f| {
                     json!({
-                        "level": word(f.level), "subject": f.subject, "found": f.found, "advice": f.advice,
+                        "level": word(f.level).to_lowercase(), "subject": f.subject, "found": f.found, "advice": f.advice,
                     })
                 })
                 .collect();

@@ -162,4 +162,5 @@ fn check_looks_at_database_and_broker_and_fails_when_the_relay_could_not_work() 
     assert!(run.ends(1).out.contains("FAILURE") && run.out.contains("next: "), "{}", run.out);
     let run = place.run(&["check", "--store", "sqlite:nowhere.db", "--json"]);
     assert_eq!(run.ends(1).json()["failed"], true);
+    assert_eq!(run.json()["findings"][0]["level"], "failure");
 }
