@@ -7,7 +7,7 @@ use postrider_core::{Operator, Result, Retention, Store, StoreStatus};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::relay_loop::Signal;
+use crate::hands::Signal;
 use crate::snapshot::Left;
 use crate::telemetry;
 

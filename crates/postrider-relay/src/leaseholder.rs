@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::clock::Clock;
-use crate::relay_loop::Signal;
+use crate::hands::Signal;
 
 /// How often a member that could hold more lanes looks for free ones.
 const LOOK_FOR_LANES: Duration = Duration::from_millis(250);

@@ -28,6 +28,7 @@
 
 mod builder;
 mod clock;
+mod hands;
 mod housekeeper;
 mod leaseholder;
 mod publisher;

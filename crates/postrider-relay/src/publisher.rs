@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::builder::Outlet;
-use crate::relay_loop::Signal;
+use crate::hands::Signal;
 use crate::telemetry;
 
 /// How long one call may take, whatever the broker's own deadline is.

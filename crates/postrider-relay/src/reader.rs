@@ -7,7 +7,7 @@ use postrider_core::machine::{Answer, Event, Read, Wanted};
 use postrider_core::{Error, ErrorKind, Page, Result, Source, Store};
 use tokio::sync::mpsc;
 
-use crate::relay_loop::Signal;
+use crate::hands::Signal;
 use crate::telemetry;
 
 /// How long one read may take. A read that takes longer is given up with its connection.

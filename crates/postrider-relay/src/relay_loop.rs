@@ -2,33 +2,19 @@
 
 use std::sync::Arc;
 
-use postrider_core::machine::{Action, DestinationIndex, Event, Machine, Note, Read};
+use postrider_core::machine::{Action, DestinationIndex, Event, Machine, Note};
 use postrider_core::{RelayId, Result, Tick};
-use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
 use crate::builder::{Ending, Plan};
 use crate::clock::Clock;
-use crate::housekeeper::{Duty, keep_house};
-use crate::leaseholder::{LeaseNews, LeaseOrder, Leaseholder};
-use crate::publisher::Publisher;
-use crate::reader::read_all;
+use crate::hands::{Hands, Signal};
+use crate::housekeeper::Duty;
+use crate::leaseholder::{LeaseNews, LeaseOrder};
 use crate::report::Report;
-use crate::settler::{Asked, settle_all};
-use crate::snapshot::{Left, Shared, Summary};
-
-/// What the loop hears.
-#[derive(Debug)]
-pub(crate) enum Signal {
-    Machine(Event),
-    Lease(LeaseNews),
-    /// The database is not the one it was: no lease can be trusted.
-    Discontinued,
-    /// Whether the outbox is empty, and what is left in it; none when it could not be asked.
-    Counted(Option<(bool, Left)>),
-}
+use crate::settler::Asked;
+use crate::snapshot::{Shared, Summary};
 
 pub(crate) struct RelayLoop {
     plan: Plan,
@@ -37,14 +23,7 @@ pub(crate) struct RelayLoop {
     stop: CancellationToken,
     shared: Arc<Shared>,
     me: Option<RelayId>,
-    signals: mpsc::UnboundedReceiver<Signal>,
-    reads: mpsc::UnboundedSender<Read>,
-    settles: mpsc::UnboundedSender<Asked>,
-    leases: mpsc::UnboundedSender<LeaseOrder>,
-    duty: watch::Sender<Duty>,
-    counts: mpsc::UnboundedSender<()>,
-    publisher: Publisher,
-    tasks: JoinSet<()>,
+    hands: Hands,
     report: Report,
 }
 
@@ -56,42 +35,13 @@ impl RelayLoop {
         clock: Clock,
         stop: CancellationToken,
     ) -> Self {
-        let (tell, signals) = mpsc::unbounded_channel();
-        let (reads, asked_reads) = mpsc::unbounded_channel();
-        let (settles, asked_settles) = mpsc::unbounded_channel();
-        let (leases, orders) = mpsc::unbounded_channel();
-        let (duty, on_duty) = watch::channel(Duty::Off);
-        let (counts, asked_counts) = mpsc::unbounded_channel();
-        let store = || Arc::clone(&plan.store);
-        let holder = Leaseholder::new(store(), plan.name.clone(), plan.lease, clock, tell.clone());
-        let mut tasks = JoinSet::new();
-        tasks.spawn(holder.keep(orders));
-        tasks.spawn(read_all(store(), asked_reads, tell.clone()));
-        tasks.spawn(settle_all(store(), asked_settles, tell.clone()));
-        tasks.spawn(keep_house(store(), plan.retention, on_duty, asked_counts, tell.clone()));
-        let publisher = Publisher::new(plan.outlets.clone(), tell);
+        let hands = Hands::new(&plan, clock);
         let report = Report::new(plan.ending == Ending::WhenEmpty, plan.patience);
-        Self {
-            plan,
-            machine,
-            clock,
-            stop,
-            shared,
-            me: None,
-            signals,
-            reads,
-            settles,
-            leases,
-            duty,
-            counts,
-            publisher,
-            tasks,
-            report,
-        }
+        Self { plan, machine, clock, stop, shared, me: None, hands, report }
     }
 
     pub(crate) async fn run(mut self) -> Result<Summary> {
-        (0..self.plan.outlets.len()).for_each(|place| self.publisher.check(DestinationIndex::new(place)));
+        (0..self.plan.outlets.len()).for_each(|place| self.hands.publisher.check(DestinationIndex::new(place)));
         let mut deadline: Option<Tick> = None;
         loop {
             let now = self.clock.now();
@@ -100,7 +50,7 @@ impl RelayLoop {
             }
             self.show(now);
             if self.report.wants_count(now, &self.machine) {
-                self.counts.send(()).unwrap_or_default();
+                self.hands.counts.send(()).unwrap_or_default();
             }
             let stopping = deadline.is_some();
             if stopping && (self.machine.is_drained() || deadline <= Some(now)) {
@@ -108,7 +58,7 @@ impl RelayLoop {
             }
             let wake = self.report.wake(self.machine.wake_at(now)).min(deadline.unwrap_or(Tick::FAR));
             tokio::select! {
-                Some(signal) = self.signals.recv() => self.hear(signal)?,
+                Some(signal) = self.hands.signals.recv() => self.hear(signal)?,
                 () = self.shared.hint.notified() => self.machine.on(self.clock.now(), Event::Hint),
                 () = self.stop.cancelled(), if !stopping => deadline = Some(self.begin_stop()),
                 () = sleep_until(self.clock.instant(wake)) => {}
@@ -129,12 +79,12 @@ impl RelayLoop {
 
     fn perform(&mut self, action: Action) {
         match action {
-            Action::Read(read) => drop(self.reads.send(read)),
-            Action::Publish(destination, flight, batch) => self.publisher.publish(destination, flight, batch),
-            Action::Check(destination) => self.publisher.check(destination),
+            Action::Read(read) => drop(self.hands.reads.send(read)),
+            Action::Publish(destination, flight, batch) => self.hands.publisher.publish(destination, flight, batch),
+            Action::Check(destination) => self.hands.publisher.check(destination),
             Action::Settle(lanes, batch) => {
                 if let Some(me) = self.me {
-                    drop(self.settles.send(Asked { me, lanes, batch }));
+                    drop(self.hands.settles.send(Asked { me, lanes, batch }));
                 }
             }
         }
@@ -143,7 +93,7 @@ impl RelayLoop {
     fn hear(&mut self, signal: Signal) -> Result<()> {
         self.take_in(signal)?;
         // What has come meanwhile is taken in together, so that its actions go out in larger batches.
-        while let Ok(signal) = self.signals.try_recv() {
+        while let Ok(signal) = self.hands.signals.try_recv() {
             self.take_in(signal)?;
         }
         Ok(())
@@ -156,7 +106,7 @@ impl RelayLoop {
             Signal::Counted(count) => self.report.counted(count),
             Signal::Discontinued => {
                 self.lose_everything(now);
-                drop(self.leases.send(LeaseOrder::Rejoin));
+                drop(self.hands.leases.send(LeaseOrder::Rejoin));
             }
             Signal::Lease(LeaseNews::Joined(me)) => self.me = Some(me),
             Signal::Lease(LeaseNews::Trusted(until)) => {
@@ -178,25 +128,20 @@ impl RelayLoop {
     fn show(&mut self, now: Tick) {
         for note in self.machine.take_notes() {
             if let Note::Fenced(lane) = note {
-                drop(self.leases.send(LeaseOrder::Forget(lane)));
+                drop(self.hands.leases.send(LeaseOrder::Forget(lane)));
             }
             self.report.note(&note);
         }
         if let Some(snapshot) = self.report.show(now, &self.machine) {
             let first = snapshot.lanes.first().is_some_and(|lane| lane.0 == 0);
-            self.duty.send_replace(if first { Duty::On } else { Duty::Off });
+            self.hands.duty.send_replace(if first { Duty::On } else { Duty::Off });
             self.shared.set(snapshot);
         }
     }
 
-    async fn end(mut self) -> Summary {
+    async fn end(self) -> Summary {
         let summary = self.report.summary(&self.machine);
-        self.publisher.close().await;
-        let (done, left) = oneshot::channel();
-        if self.leases.send(LeaseOrder::Leave(done)).is_ok() {
-            drop(left.await);
-        }
-        self.tasks.shutdown().await;
+        self.hands.put_down().await;
         self.shared.set(self.report.last());
         summary
     }

@@ -7,7 +7,7 @@ use postrider_core::machine::Event;
 use postrider_core::{Error, ErrorKind, HeldLane, RelayId, Result, Settled, Settlement, Settler, Store};
 use tokio::sync::mpsc;
 
-use crate::relay_loop::Signal;
+use crate::hands::Signal;
 use crate::telemetry;
 
 /// How long one settle may take. One that takes longer is given up with its connection; its outcome is unknown, and

@@ -1,6 +1,8 @@
 //! The relay dies at every call that it makes; a second one takes over; nothing is lost, doubled without reason, or
 //! out of order.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -58,8 +60,8 @@ async fn crash(store: Arc<dyn Store>, call: usize, moment: Moment) -> Outcome {
     enqueue(&store, &committed).await;
     let fuse = Fuse::new(call, moment);
     let dying = relay(
-        DyingStore::new(Arc::clone(&store), Arc::clone(&fuse)),
-        DyingBroker::new(Arc::clone(&broker) as Arc<dyn Broker>, Arc::clone(&fuse)),
+        DyingStore::wrap(Arc::clone(&store), Arc::clone(&fuse)),
+        DyingBroker::wrap(Arc::clone(&broker) as Arc<dyn Broker>, Arc::clone(&fuse)),
     );
     let died_in = tokio::select! {
         done = dying.build().unwrap().run(CancellationToken::new()) => { done.unwrap(); None }
@@ -67,7 +69,7 @@ async fn crash(store: Arc<dyn Store>, call: usize, moment: Moment) -> Outcome {
     };
     let witness = Fuse::new(usize::MAX, Moment::Before);
     let second =
-        relay(DyingStore::new(Arc::clone(&store), Arc::clone(&witness)), Arc::clone(&broker) as Arc<dyn Broker>);
+        relay(DyingStore::wrap(Arc::clone(&store), Arc::clone(&witness)), Arc::clone(&broker) as Arc<dyn Broker>);
     let second = second.build().unwrap();
     let handle = second.handle();
     let done = tokio::time::timeout(Duration::from_secs(60), second.run(CancellationToken::new())).await;

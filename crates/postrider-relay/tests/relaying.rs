@@ -1,5 +1,7 @@
 //! A relay over the store and the broker in memory: what it delivers, and when it ends.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -87,7 +87,7 @@ pub struct DyingStore {
 
 impl DyingStore {
     /// Wraps a store.
-    pub fn new(inner: Arc<dyn Store>, fuse: Arc<Fuse>) -> Arc<dyn Store> {
+    pub fn wrap(inner: Arc<dyn Store>, fuse: Arc<Fuse>) -> Arc<dyn Store> {
         Arc::new(Self { inner, fuse })
     }
 }
@@ -187,7 +187,7 @@ pub struct DyingBroker {
 
 impl DyingBroker {
     /// Wraps a broker.
-    pub fn new(inner: Arc<dyn Broker>, fuse: Arc<Fuse>) -> Arc<dyn Broker> {
+    pub fn wrap(inner: Arc<dyn Broker>, fuse: Arc<Fuse>) -> Arc<dyn Broker> {
         Arc::new(Self { inner, fuse })
     }
 }
