@@ -30,6 +30,7 @@ enum Found {
 impl Machine {
     pub(super) fn answered(&mut self, now: Tick, read: Read, answer: Answer) {
         let Read { ticket, wanted, lanes, room } = read;
+        self.schedule.read_ended();
         match answer {
             Answer::Failed(error) => self.read_failed(now, &wanted, &error),
             Answer::Keys(keys) => self.walked(&wanted, &keys),
@@ -48,6 +49,7 @@ impl Machine {
         let more = page.more;
         match wanted {
             Wanted::New => {
+                self.caught_up(lanes, &page.rows, more);
                 self.admit_all(ticket, lanes, page.rows, Found::Reading);
                 self.schedule.new_answered(now, count, more, self.settings.max_poll_interval);
             }
@@ -55,13 +57,9 @@ impl Machine {
                 self.admit_all(ticket, lanes, page.rows, Found::Due);
                 self.schedule.due_answered(now, count, more, self.settings.due_interval);
             }
-            Wanted::Key(lane, key) => {
-                self.schedule.looking = false;
-                self.looked(ticket, lanes, lane, &key, page.rows);
-            }
-            Wanted::Walk(..) => self.schedule.walking = false,
+            Wanted::Key(lane, key) => self.looked(ticket, lanes, lane, &key, page),
+            Wanted::Walk(..) => {}
             Wanted::Sweep(lane, _) => {
-                self.schedule.sweeping = false;
                 let last = page.rows.last().map(|row| row.id);
                 let found = self.admit_all(ticket, lanes, page.rows, Found::Reading);
                 if found > 0 {
@@ -76,23 +74,21 @@ impl Machine {
 
     fn read_failed(&mut self, now: Tick, wanted: &Wanted, error: &Error) {
         match wanted {
-            Wanted::New => self.schedule.reading_new = false,
-            Wanted::Due(_) => self.schedule.reading_due = false,
+            Wanted::New | Wanted::Due(_) => {}
             Wanted::Key(_, key) => {
-                self.schedule.looking = false;
                 if let Some(record) = self.keys.get_mut(key) {
                     record.looking = false;
                 }
                 self.review(key);
             }
-            Wanted::Walk(lane, after) => {
-                self.schedule.walking = false;
-                match after {
-                    Some(after) => self.schedule.walk_on(*lane, after.clone()),
-                    None => self.schedule.walk(*lane),
+            Wanted::Walk(lane, _) if !self.held.contains_key(lane) => {}
+            Wanted::Walk(lane, Some(after)) => self.schedule.walk_on(*lane, after.clone()),
+            Wanted::Walk(lane, None) => self.schedule.walk(*lane),
+            Wanted::Sweep(lane, after) => {
+                if self.held.contains_key(lane) {
+                    self.schedule.sweep_on(*lane, *after);
                 }
             }
-            Wanted::Sweep(..) => self.schedule.sweeping = false,
         }
         self.schedule.failed(now);
         self.store_is_away(error);
@@ -100,7 +96,6 @@ impl Machine {
 
     fn walked(&mut self, wanted: &Wanted, keys: &[Key]) {
         self.store_is_back();
-        self.schedule.walking = false;
         let Wanted::Walk(lane, _) = wanted else { return };
         if !self.held.contains_key(lane) {
             return;
@@ -109,11 +104,25 @@ impl Machine {
             let everywhere = self.everywhere();
             let record = self.keys.entry(key, *lane);
             record.aside = everywhere;
-            record.head_is_scheduled = false;
+            record.scheduled = Destinations::NONE;
             self.review(key);
         }
         if let Some(last) = keys.last().filter(|_| keys.len() >= WALK_PAGE) {
             self.schedule.walk_on(*lane, last.clone());
+        }
+    }
+
+    /// Counts what was read of lanes gained not long ago.
+    fn caught_up(&mut self, lanes: &[HeldLane], rows: &[Row], more: bool) {
+        let mut is_current = false;
+        for held in lanes.iter().filter(|held| self.held.get(&held.lane).is_some_and(|now| now.term == held.term)) {
+            is_current |= !more && self.schedule.has_read_all(held.lane);
+        }
+        for row in rows {
+            is_current |= self.schedule.has_read(row.lane);
+        }
+        if is_current {
+            self.keys.undefer();
         }
     }
 
@@ -137,15 +146,19 @@ impl Machine {
 
     /// Whether a row is neither in the window nor settled since the read was sent, and its lane still ours.
     fn is_news(&self, ticket: Ticket, lanes: &[HeldLane], row: &Row) -> bool {
-        let place = lanes.binary_search_by_key(&row.lane, |held| held.lane).ok();
-        let asked = place.and_then(|place| lanes.get(place)).map(|held| held.term);
-        let ours = self.held.get(&row.lane).map(|held| held.term);
-        ours.is_some()
-            && ours == asked
+        self.is_ours(lanes, row.lane)
             && !self.window.contains(row.id)
             && !self.reads.settled_since(ticket, row.id)
             && matches!(row.state, RowState::Pending | RowState::SetAside)
             && !self.stopping
+    }
+
+    /// Whether a lane is held under the term under which a read was sent.
+    fn is_ours(&self, lanes: &[HeldLane], lane: Lane) -> bool {
+        let place = lanes.binary_search_by_key(&lane, |held| held.lane).ok();
+        let asked = place.and_then(|place| lanes.get(place)).map(|held| held.term);
+        let ours = self.held.get(&lane).map(|held| held.term);
+        ours.is_some() && ours == asked
     }
 
     fn admit(&mut self, row: Row, found: Found, blocked: Destinations) {
@@ -154,9 +167,10 @@ impl Machine {
         let key = row.key().cloned();
         let owed = self.owed(&row);
         let parked = match &key {
-            Some(key) => self.join_key(key, &row, found, owed).with(blocked.both(owed)),
+            Some(key) => self.join_key(key, &row, found, owed, blocked),
             None => Destinations::NONE,
         };
+        let stay = self.next_moment();
         let waiting = owed.without(parked);
         let message = match &row.content {
             Content::Message(message) => Some(std::sync::Arc::clone(message)),
@@ -166,6 +180,7 @@ impl Machine {
         self.window.insert(
             id,
             Entry {
+                stay,
                 lane: row.lane,
                 term: held.term,
                 message,
@@ -208,72 +223,99 @@ impl Machine {
 
     fn owed(&self, row: &Row) -> Destinations {
         match (&row.waiting_for, &row.content) {
+            (_, Content::Malformed { .. }) => Destinations::NONE,
             (Some(names), _) => self.settings.named(names),
             (None, Content::Message(message)) => self.settings.routed(message),
-            (None, Content::Malformed { .. }) => Destinations::NONE,
         }
     }
 
     /// Counts the row among its key's, and says where it must wait for the key's head.
-    fn join_key(&mut self, key: &Key, row: &Row, found: Found, owed: Destinations) -> Destinations {
-        let closed = match (&row.closed, found) {
-            (Closed::Open, _) | (_, Found::Look) => Destinations::NONE,
-            (_, Found::Due) if row.retrying == Retrying::Yes => Destinations::NONE,
-            (Closed::For(names), _) => self.settings.named(names).both(owed),
-            (Closed::ForAll, _) => owed,
+    fn join_key(
+        &mut self,
+        key: &Key,
+        row: &Row,
+        found: Found,
+        owed: Destinations,
+        blocked: Destinations,
+    ) -> Destinations {
+        let closed = match &row.closed {
+            _ if found == Found::Look => blocked.both(owed),
+            Closed::Open => Destinations::NONE,
+            Closed::For(names) => self.settings.named(names).both(owed),
+            Closed::ForAll => owed,
         };
         let is_head = found == Found::Look || (found == Found::Due && row.retrying == Retrying::Yes);
         let record = self.keys.entry(key, row.lane);
         record.members += 1;
+        let parked = if is_head { closed } else { record.aside.both(owed).with(closed) };
+        let parked = parked.with(record.failing.both(owed));
         if is_head {
             record.aside = record.aside.with(owed);
-            record.head_is_scheduled = false;
-            return Destinations::NONE;
-        }
-        let parked = record.aside.both(owed).with(closed);
-        if !closed.is_empty() {
-            record.aside = record.aside.with(closed);
+            record.scheduled = record.scheduled.without(owed);
+        } else if !closed.is_empty() {
             record.look_again = true;
         }
+        parked.iter().for_each(|destination| record.hold_back(row.id, destination));
         parked
     }
 
     /// The exceptional rows of a key, by ascending row: those that can go are admitted.
-    fn looked(&mut self, ticket: Ticket, lanes: &[HeldLane], lane: Lane, key: &Key, rows: Vec<Row>) {
-        if !self.held.contains_key(&lane) {
+    fn looked(&mut self, ticket: Ticket, lanes: &[HeldLane], lane: Lane, key: &Key, page: Page) {
+        if !self.is_ours(lanes, lane) {
             return;
         }
-        let mut blocked = Destinations::NONE;
-        let nothing_there = rows.is_empty();
-        let everywhere = self.everywhere();
-        for row in rows {
+        let paused = self.paused();
+        let Some(record) = self.keys.get_mut(key) else { return };
+        let stale_from = record.held_back_from;
+        let stale = record.look_again || stale_from.is_some();
+        record.looking = false;
+        // Rows on their way back to the table, and rows that came back there since the look was sent, block as well.
+        let (mut blocked, mut seen, mut unsure) = (Destinations::NONE, Destinations::NONE, record.held_back());
+        let mut scheduled = Destinations::NONE;
+        let (mut admitted, mut complete) = (false, !page.more);
+        for row in page.rows {
+            let owed = self.owed(&row);
+            if stale_from.is_some_and(|stale| stale < row.id) {
+                complete = false;
+                break;
+            }
             if !self.is_news(ticket, lanes, &row) && row.state != RowState::Holding {
+                seen = seen.with(owed);
+                unsure = if self.window.contains(row.id) { unsure } else { unsure.with(owed) };
                 continue;
             }
-            let owed = match &row.waiting_for {
-                Some(names) => self.settings.named(names),
-                None => everywhere,
-            };
             let waits = row.state == RowState::Holding || row.due != Due::Now;
-            if waits || owed.without(blocked).is_empty() {
+            let closed = blocked.with(unsure);
+            if waits || (!owed.is_empty() && owed.without(closed.with(paused)).is_empty()) {
                 blocked = blocked.with(owed);
+                scheduled = scheduled.with(if waits { owed } else { Destinations::NONE });
+            } else if self.window.admits() {
+                self.admit(row, Found::Look, closed);
+                admitted = true;
             } else {
-                self.admit(row, Found::Look, blocked);
+                complete = false;
+                break;
             }
+            seen = seen.with(owed);
         }
         let Some(record) = self.keys.get_mut(key) else { return };
-        record.looking = false;
-        if nothing_there && !record.look_again {
-            record.aside = Destinations::NONE;
+        let stale = stale || !unsure.is_empty();
+        record.resting = !admitted && !stale && record.members > 0;
+        record.scheduled = if !stale && (complete || !admitted) { scheduled } else { Destinations::NONE };
+        if complete && !stale {
+            record.saw(seen);
+        } else {
+            record.aside = record.aside.with(seen);
         }
-        record.head_is_scheduled = !blocked.is_empty() && record.members == 0 && !record.look_again;
         self.review(key);
     }
 
     pub(super) fn review(&mut self, key: &Key) {
         let mark = self.reads.mark();
         let read_before = self.reads.any_before(mark);
-        self.keys.review(key, mark, read_before, self.paused());
+        if let Some(missed) = self.keys.review(key, mark, read_before, self.paused()) {
+            self.schedule.missed(missed);
+        }
     }
 
     pub(super) fn queue(&mut self, row: RowId, key: Option<&Key>, destination: DestinationIndex) {

@@ -11,6 +11,9 @@ use crate::row::RowId;
 use crate::seams::{FailedAttempt, Isolation, Published};
 use crate::tick::Tick;
 
+/// A message that failed so often as a probe makes room in a full window: the next one may end the pause.
+const PROBES_IN_A_FULL_WINDOW: u32 = 8;
+
 impl Machine {
     pub(super) fn published(&mut self, now: Tick, flight: Flight, results: Vec<Published>) {
         let found = self.outlets.iter_mut().enumerate().find_map(|(place, outlet)| {
@@ -21,14 +24,19 @@ impl Machine {
         let mut accepted = 0;
         let mut excused: Vec<(RowId, Error)> = Vec::new();
         let mut ended_pause = false;
-        for (row, result) in sent.rows.iter().zip(results) {
+        for ((row, stay), result) in sent.rows.iter().zip(results) {
+            let stays = self.window.stays(*row, *stay);
             match result {
                 Published::Accepted(_) => {
                     accepted += 1;
                     ended_pause |= sent.probe;
                     self.outlets[destination.get()].accepted(*row, sent.moment);
-                    self.land(*row, destination, Landing::Accepted);
+                    if stays {
+                        self.land(*row, destination, Landing::Accepted);
+                    }
                 }
+                // The lane was lost meanwhile: the row is somebody else's, or in the window anew.
+                Published::Failed(_) | Published::NotSent if !stays => {}
                 Published::Failed(error) => self.judge_one(now, destination, &sent, *row, error, &mut excused),
                 Published::NotSent => self.land(*row, destination, Landing::Again),
             }
@@ -41,10 +49,14 @@ impl Machine {
             self.resume(destination);
         }
         self.excuse(now, destination, &sent, excused);
-        for row in &sent.rows {
+        let landed: Vec<RowId> = sent.rows.iter().map(|(row, _)| *row).collect();
+        for row in &landed {
+            if self.stopping {
+                self.leave_nothing_waiting(*row);
+            }
             self.resolve(*row);
         }
-        self.line_up_again(&sent.rows, destination);
+        self.line_up_again(&landed, destination);
     }
 
     fn judge_one(
@@ -94,8 +106,14 @@ impl Machine {
             || (self.shares_connection(destination) && breaks_connections(first.kind()));
         if destination_is_down {
             self.pause_after(now, destination, sent, first);
-            for (row, _) in &excused {
-                self.land(*row, destination, Landing::Again);
+            let is_full = sent.probe && self.window.room(self.settings.page_rows).is_none();
+            for (row, error) in excused {
+                let failures = self.outlets[destination.get()].failures(row);
+                if is_full && failures >= PROBES_IN_A_FULL_WINDOW {
+                    self.fail(row, destination, &error, 1, Destinations::NONE);
+                } else {
+                    self.land(row, destination, Landing::Again);
+                }
             }
             return;
         }
@@ -144,14 +162,25 @@ impl Machine {
         let wait = error.delay().map_or(wait, |asked| wait.max(asked));
         let one = Destinations::one(destination);
         let Some(entry) = self.window.get_mut(row) else { return };
+        let first_failure = entry.failed.is_empty();
         entry.failed = entry.failed.with(one);
         entry.exhausted = entry.exhausted.with(exhausted);
         entry.retry_after = entry.retry_after.max(wait);
         let text = super::settle::shortened(&error.story());
         entry.failures.push(FailedAttempt { destination: name, kind: error.kind(), text });
         let key = entry.key.clone();
+        // A row that is given up lets its key go on once that is settled. One that is still owed elsewhere goes on
+        // being owed here too.
+        let ends = entry.failed == entry.exhausted
+            && entry.flying == one
+            && entry.waiting.is_empty()
+            && entry.parked.is_empty()
+            && entry.unknown.is_empty();
         self.leave_flight(row, destination);
-        if let Some(key) = key.filter(|_| exhausted.is_empty()) {
+        let Some(record) = key.as_ref().and_then(|key| self.keys.get_mut(key)) else { return };
+        record.hold_back(row, destination);
+        record.failures += usize::from(first_failure);
+        if let Some(key) = key.filter(|_| !ends) {
             self.close_key(&key, destination);
         }
     }
@@ -159,11 +188,14 @@ impl Machine {
     /// Rows of the key that wait in memory for this destination will wait in the table, behind the failed one.
     fn close_key(&mut self, key: &Key, destination: DestinationIndex) {
         let Some(record) = self.keys.get_mut(key) else { return };
-        record.aside = record.aside.with(Destinations::one(destination));
         record.failing = record.failing.with(Destinations::one(destination));
-        let waiting: Vec<_> =
-            record.queues.get(destination.get()).map_or_else(Vec::new, |q| q.waiting.iter().copied().collect());
-        for row in waiting {
+        self.park_waiting(key, destination);
+    }
+
+    fn park_waiting(&mut self, key: &Key, destination: DestinationIndex) {
+        let Some(record) = self.keys.get_mut(key) else { return };
+        let waiting = record.queues.get_mut(destination.get()).map(|queue| std::mem::take(&mut queue.waiting));
+        for row in waiting.into_iter().flatten() {
             self.park(row, destination);
             self.resolve(row);
         }
@@ -199,13 +231,13 @@ impl Machine {
         let record = key.as_ref().and_then(|key| self.keys.get(key));
         let closed = record.is_some_and(|record| record.is_closed(destination));
         let Some(entry) = self.window.get_mut(row) else { return };
-        if closed {
-            entry.parked = entry.parked.with(one);
-        } else if self.stopping {
-            self.drop_rows(&[row]);
-        } else {
-            entry.waiting = entry.waiting.with(one);
-            self.queue(row, key.as_ref(), destination);
+        entry.waiting = entry.waiting.with(one);
+        match key {
+            Some(key) if closed => {
+                self.park(row, destination);
+                self.park_waiting(&key, destination);
+            }
+            key => self.queue(row, key.as_ref(), destination),
         }
     }
 

@@ -16,16 +16,26 @@ pub(super) struct Queue {
     pub(super) flying: usize,
     /// Whether the key stands in the destination's line already.
     pub(super) in_line: bool,
+    /// Rows in the window that failed here or must wait here in the table, and are not settled yet.
+    pub(super) held_back: usize,
 }
 
 impl Queue {
     pub(super) fn insert(&mut self, row: RowId) {
-        let place = self.waiting.iter().rposition(|known| *known < row).map_or(0, |before| before + 1);
-        self.waiting.insert(place, row);
+        let place = self.waiting.partition_point(|known| *known < row);
+        if self.waiting.get(place) != Some(&row) {
+            self.waiting.insert(place, row);
+        }
+    }
+
+    pub(super) fn remove(&mut self, row: RowId) {
+        if let Ok(place) = self.waiting.binary_search(&row) {
+            self.waiting.remove(place);
+        }
     }
 
     fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.flying == 0
+        self.waiting.is_empty() && self.flying == 0 && self.held_back == 0
     }
 }
 
@@ -36,21 +46,27 @@ pub(super) struct KeyRecord {
     pub(super) queues: Vec<Queue>,
     /// Where exceptional rows of this key may stand in the table: later rows must not overtake them.
     pub(super) aside: Destinations,
-    /// The head is scheduled in the table, so that the due query will bring it: no need to look.
-    pub(super) head_is_scheduled: bool,
+    /// Where the head is scheduled in the table, so that the due query will bring it: no need to look.
+    pub(super) scheduled: Destinations,
+    /// The last look brought nothing that could go: no other one before a row of the key leaves the window.
+    pub(super) resting: bool,
     /// Something was set aside, or arrived closed, since the last look at the table was sent.
     pub(super) look_again: bool,
     /// A look at the table is asked for or under way.
     pub(super) looking: bool,
+    /// The lowest row that was held back since the look under way was sent: what it brings after this row is stale.
+    pub(super) held_back_from: Option<RowId>,
     /// Rows of this key in the window.
     pub(super) members: usize,
-    /// Of these, those whose retry or set-aside is not settled yet.
-    pub(super) unsettled: usize,
     /// Where a row failed whose retry is not settled yet.
     pub(super) failing: Destinations,
+    /// Rows in the window that failed somewhere.
+    pub(super) failures: usize,
     /// Rows given up whose end is not settled yet: their successors wait for that in memory, because a crash would
     /// bring the row back.
     pub(super) burying: usize,
+    /// The last read that may contradict this record, while it lingers without rows in memory.
+    lingers_until: u64,
 }
 
 impl KeyRecord {
@@ -59,34 +75,73 @@ impl KeyRecord {
             lane,
             queues: vec![Queue::default(); destinations],
             aside: Destinations::NONE,
-            head_is_scheduled: false,
+            scheduled: Destinations::NONE,
+            resting: false,
             look_again: false,
             looking: false,
+            held_back_from: None,
             members: 0,
-            unsettled: 0,
             failing: Destinations::NONE,
+            failures: 0,
             burying: 0,
+            lingers_until: 0,
         }
     }
 
     /// Whether the exceptional rows in the table are to be looked at now: nothing of the key is on its way to the
     /// destinations they wait for, and nothing about to be written.
-    pub(super) fn wants_look(&self, paused: Destinations) -> bool {
-        let wanted = self.aside.without(paused);
+    pub(super) fn can_look(&self, paused: Destinations) -> bool {
+        let wanted = self.aside.without(paused).without(self.scheduled);
         !wanted.is_empty()
-            && !self.looking
-            && !self.head_is_scheduled
-            && self.unsettled == 0
+            && !self.resting
             && wanted.iter().all(|d| self.queues.get(d.get()).is_none_or(Queue::is_idle))
+    }
+
+    /// A row in the window must wait in the table for this destination, or failed there.
+    pub(super) fn hold_back(&mut self, row: RowId, destination: DestinationIndex) {
+        self.aside = self.aside.with(Destinations::one(destination));
+        if self.looking {
+            self.held_back_from = Some(self.held_back_from.map_or(row, |lowest| lowest.min(row)));
+        }
+        if let Some(queue) = self.queues.get_mut(destination.get()) {
+            queue.held_back += 1;
+        }
+    }
+
+    /// A row left the window that had been held back here.
+    pub(super) fn let_go(&mut self, held_back: Destinations, failed: Destinations) {
+        for destination in held_back.iter() {
+            if let Some(queue) = self.queues.get_mut(destination.get()) {
+                queue.held_back = queue.held_back.saturating_sub(1);
+            }
+        }
+        self.resting = false;
+        if !failed.is_empty() {
+            self.failures = self.failures.saturating_sub(1);
+        }
+        if self.failures == 0 {
+            self.failing = Destinations::NONE;
+        }
+    }
+
+    /// A look saw everything that the table has: later rows need not wait but for these.
+    pub(super) fn saw(&mut self, owed: Destinations) {
+        self.aside = self.held_back().with(owed);
+    }
+
+    /// Where rows in the window were held back that are not settled yet.
+    pub(super) fn held_back(&self) -> Destinations {
+        let held_back = self.queues.iter().enumerate().filter(|(_, queue)| queue.held_back > 0);
+        held_back.map(|(place, _)| DestinationIndex::new(place)).collect()
     }
 
     /// Whether a row that did not go there must wait in the table instead of in memory.
     pub(super) fn is_closed(&self, destination: DestinationIndex) -> bool {
-        self.failing.contains(destination) || (self.head_is_scheduled && self.aside.contains(destination))
+        self.failing.with(self.scheduled.both(self.aside)).contains(destination)
     }
 
     fn is_idle(&self) -> bool {
-        self.members == 0 && !self.looking && self.unsettled == 0
+        self.members == 0 && !self.looking
     }
 }
 
@@ -99,11 +154,19 @@ pub(super) struct Keys {
     lingering: VecDeque<(u64, Key)>,
     /// Keys whose exceptional rows are to be looked at, in order.
     looks: VecDeque<Key>,
+    /// Keys whose lane is not yet read up to date.
+    deferred: Vec<Key>,
 }
 
 impl Keys {
     pub(super) fn new(destinations: usize) -> Self {
-        Self { records: HashMap::new(), destinations, lingering: VecDeque::new(), looks: VecDeque::new() }
+        Self {
+            records: HashMap::new(),
+            destinations,
+            lingering: VecDeque::new(),
+            looks: VecDeque::new(),
+            deferred: Vec::new(),
+        }
     }
 
     pub(super) fn get(&self, key: &Key) -> Option<&KeyRecord> {
@@ -125,33 +188,68 @@ impl Keys {
 
     /// Asks for a look at the table if the key wants one, and forgets the key when nothing keeps it.
     ///
-    /// Nobody looks for what waits for a paused destination: the walk that follows the pause finds it.
-    pub(super) fn review(&mut self, key: &Key, mark: u64, read_before_mark: bool, paused: Destinations) {
-        let Some(record) = self.records.get_mut(key) else { return };
-        if record.wants_look(paused) {
+    /// Returns the lane that is to be walked when the pause is over: nobody looks for what waits for a paused
+    /// destination.
+    pub(super) fn review(
+        &mut self,
+        key: &Key,
+        mark: u64,
+        read_before_mark: bool,
+        paused: Destinations,
+    ) -> Option<Lane> {
+        let record = self.records.get_mut(key)?;
+        let missed = (!record.aside.both(paused).is_empty()).then_some(record.lane);
+        if record.looking {
+            return missed;
+        }
+        if record.can_look(paused) {
             record.looking = true;
             self.looks.push_back(key.clone());
         } else if record.is_idle() {
             if !record.aside.is_empty() && read_before_mark {
+                record.lingers_until = mark;
                 self.lingering.push_back((mark, key.clone()));
             } else {
                 self.records.remove(key);
             }
         }
+        missed
     }
 
-    /// The next key to look at.
-    pub(super) fn next_look(&mut self) -> Option<(Lane, Key)> {
-        while let Some(key) = self.looks.pop_front() {
-            if let Some(record) = self.records.get(&key) {
-                return Some((record.lane, key));
+    /// The next key that asked for a look.
+    pub(super) fn pop_look(&mut self) -> Option<Key> {
+        self.looks.pop_front()
+    }
+
+    /// The key's lane is not read up to date yet: its look waits.
+    pub(super) fn defer(&mut self, key: Key) {
+        self.deferred.push(key);
+    }
+
+    /// A lane is read up to date: the looks that waited for it go on.
+    pub(super) fn undefer(&mut self) {
+        self.looks.extend(self.deferred.drain(..));
+    }
+
+    /// Rows beyond each key's share of the window that wait for this destination, in order.
+    pub(super) fn beyond_share(&self, destination: DestinationIndex, share: usize) -> Vec<RowId> {
+        let queues = self.records.values().filter_map(|record| record.queues.get(destination.get()));
+        let mut rows: Vec<_> = queues.flat_map(|queue| queue.waiting.iter().skip(share)).copied().collect();
+        rows.sort_unstable();
+        rows
+    }
+
+    /// The destination's line was cleared.
+    pub(super) fn leave_line(&mut self, destination: DestinationIndex) {
+        for record in self.records.values_mut() {
+            if let Some(queue) = record.queues.get_mut(destination.get()) {
+                queue.in_line = false;
             }
         }
-        None
     }
 
     pub(super) fn looks_waiting(&self) -> usize {
-        self.looks.len()
+        self.looks.len() + self.deferred.len()
     }
 
     /// Forgets closed keys that no read under way can contradict any more.
@@ -160,18 +258,21 @@ impl Keys {
             if any_before(*mark) {
                 break;
             }
-            let Some((_, key)) = self.lingering.pop_front() else { break };
-            if self.records.get(&key).is_some_and(|record| record.is_idle()) {
+            let Some((mark, key)) = self.lingering.pop_front() else { break };
+            if self.records.get(&key).is_some_and(|record| record.is_idle() && record.lingers_until <= mark) {
                 self.records.remove(&key);
             }
         }
     }
 
     pub(super) fn forget_lane(&mut self, lane: Lane) {
-        self.records.retain(|_, record| record.lane != lane);
+        let records = &mut self.records;
+        records.retain(|_, record| record.lane != lane);
+        self.looks.retain(|key| records.contains_key(key));
+        self.deferred.retain(|key| records.contains_key(key));
     }
 
     pub(super) fn is_quiet(&self) -> bool {
-        self.looks.is_empty() && self.records.values().all(|record| !record.looking)
+        self.looks.is_empty() && self.deferred.is_empty() && self.records.values().all(|record| !record.looking)
     }
 }

@@ -40,7 +40,7 @@ use crate::lane::{HeldLane, Lane};
 use crate::retry::Jitter;
 use crate::tick::Tick;
 use keys::Keys;
-use outlet::Outlet;
+use outlet::{Outlet, Turn};
 use reads::Reads;
 use schedule::Schedule;
 use settle::Settling;
@@ -144,7 +144,10 @@ impl Machine {
             return wake.max(now);
         }
         if self.window.room(self.settings.page_rows).is_some() {
-            wake = wake.min(self.schedule.next(&self.settings));
+            wake = wake.min(self.schedule.next(now));
+        }
+        if self.settling.store_is_away() {
+            return wake.max(now);
         }
         for outlet in self.outlets.iter().filter(|outlet| outlet.flights.is_empty()) {
             if let Some(pause) = outlet.pause.as_ref().filter(|pause| !pause.probing) {
@@ -196,6 +199,7 @@ impl Machine {
             self.lose(held.lane);
             self.held.insert(held.lane, held);
             self.schedule.walk(held.lane);
+            self.schedule.catch_up(held.lane, self.settings.window_rows);
         }
         self.schedule.look_now(now);
     }
@@ -206,31 +210,46 @@ impl Machine {
         }
         self.drop_rows(&self.window.of_lane(lane));
         self.keys.forget_lane(lane);
+        let (window, keys) = (&self.window, &self.keys);
+        for outlet in &mut self.outlets {
+            outlet.line.retain(|turn| match turn {
+                Turn::Key(key) => keys.get(key).is_some(),
+                Turn::Row(row) => window.contains(*row),
+            });
+            outlet.alone.retain(|row| window.contains(*row));
+        }
         self.settling.forget_lane(lane);
         self.schedule.forget(lane);
     }
 
     fn stop(&mut self) {
         self.stopping = true;
-        let idle: Vec<_> = self
-            .window
-            .ids()
-            .into_iter()
-            .filter(|row| self.window.get(*row).is_some_and(|entry| entry.flying.is_empty() && !entry.settling))
-            .collect();
-        self.drop_rows(&idle);
+        for row in self.window.ids() {
+            self.leave_nothing_waiting(row);
+            self.resolve(row);
+        }
+    }
+
+    /// On a stop nothing more is sent: what has not begun is forgotten, and of what has, the rest waits in the table,
+    /// so that nothing that was accepted is sent again.
+    fn leave_nothing_waiting(&mut self, row: crate::row::RowId) {
+        let Some(entry) = self.window.get(row).filter(|entry| !entry.settling) else { return };
+        let has_begun = !entry.accepted.with(entry.failed).with(entry.parked).is_empty();
+        if has_begun {
+            let waiting = entry.waiting;
+            waiting.iter().for_each(|destination| self.park(row, destination));
+        } else if entry.flying.is_empty() {
+            self.drop_rows(&[row]);
+        }
     }
 
     fn drop_rows(&mut self, rows: &[crate::row::RowId]) {
         for row in rows {
             let Some(entry) = self.window.remove(*row) else { continue };
-            let Some(key) = &entry.key else { continue };
-            if let Some(record) = self.keys.get_mut(key) {
-                record.members = record.members.saturating_sub(1);
-                for queue in &mut record.queues {
-                    queue.waiting.retain(|waiting| waiting != row);
-                }
-            }
+            let Some(record) = entry.key.as_ref().and_then(|key| self.keys.get_mut(key)) else { continue };
+            record.members = record.members.saturating_sub(1);
+            record.let_go(entry.parked.with(entry.failed), entry.failed);
+            record.queues.iter_mut().for_each(|queue| queue.remove(*row));
         }
     }
 

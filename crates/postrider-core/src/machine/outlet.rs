@@ -30,7 +30,8 @@ pub(super) enum Turn {
 /// Messages that were sent in one call.
 #[derive(Debug)]
 pub(super) struct Sent {
-    pub(super) rows: Vec<RowId>,
+    /// Each with its stay in the window.
+    pub(super) rows: Vec<(RowId, u64)>,
     pub(super) moment: u64,
     pub(super) probe: bool,
     pub(super) alone: bool,

@@ -15,6 +15,8 @@ use crate::tick::Tick;
 
 /// The most messages of one key in one call, where the broker keeps the order of a batch.
 const KEY_SHARE: usize = 64;
+/// A full window holds rows of at least so many keys while everything pauses.
+const KEYS_AT_LEAST: usize = 32;
 /// The most payload bytes of one call; a heavier message travels alone.
 const MAX_CALL_BYTES: usize = 4 << 20;
 
@@ -77,11 +79,23 @@ impl Machine {
         let outlet = &mut self.outlets[destination.get()];
         outlet.alone_is_next = false;
         let Some(row) = outlet.alone.pop_front() else { return true };
-        if self.is_waiting(row, destination) {
+        if self.is_next(row, destination) {
             self.mark_flying(row, destination);
             self.send(destination, Call { rows: vec![row], bytes: 0, most: 1, alone: true }, false, actions);
+        } else if let Some(key) = self.window.get(row).and_then(|entry| entry.key.clone()) {
+            self.line_up(&key, destination);
         }
         true
+    }
+
+    /// Whether the row waits there and nothing of its key must go before it.
+    fn is_next(&self, row: RowId, destination: DestinationIndex) -> bool {
+        let Some(entry) = self.window.get(row).filter(|entry| entry.waiting.contains(destination)) else {
+            return false;
+        };
+        let Some(record) = entry.key.as_ref().and_then(|key| self.keys.get(key)) else { return true };
+        let queue = record.queues.get(destination.get());
+        record.burying == 0 && queue.is_none_or(|queue| queue.flying == 0 && queue.waiting.front() == Some(&row))
     }
 
     /// Takes what may go from the head of the line, in order, as much as one call carries.
@@ -128,7 +142,9 @@ impl Machine {
     }
 
     fn take_key(&mut self, key: &Key, destination: DestinationIndex, profile: &BrokerProfile, call: &mut Call) -> bool {
-        if self.keys.get(key).is_some_and(|record| record.burying > 0) {
+        let burying = self.keys.get(key).is_some_and(|record| record.burying > 0);
+        let flying = self.keys.queue(key, destination).is_some_and(|queue| queue.flying > 0);
+        if burying || flying {
             queue_leaves_line(self.keys.queue(key, destination));
             return true;
         }
@@ -184,11 +200,7 @@ impl Machine {
             .clone()
             .and_then(|key| self.keys.get_mut(&key).and_then(|record| record.queues.get_mut(destination.get())))
         {
-            if queue.waiting.front() == Some(&row) {
-                queue.waiting.pop_front();
-            } else {
-                queue.waiting.retain(|waiting| *waiting != row);
-            }
+            queue.remove(row);
             queue.flying += 1;
         }
     }
@@ -198,7 +210,9 @@ impl Machine {
         self.next_flight += 1;
         let flight = Flight(self.next_flight);
         let batch: Vec<_> = call.rows.iter().filter_map(|row| self.outgoing(*row, destination)).collect();
-        let sent = Sent { rows: call.rows, moment, probe, alone: call.alone };
+        let stay = |row: &RowId| self.window.get(*row).map_or(0, |entry| entry.stay);
+        let rows = call.rows.iter().map(|row| (*row, stay(row))).collect();
+        let sent = Sent { rows, moment, probe, alone: call.alone };
         self.outlets[destination.get()].flights.insert(flight, sent);
         actions.push(Action::Publish(destination, flight, batch));
     }
@@ -225,21 +239,21 @@ impl Machine {
             return;
         }
         pause.probing = true;
-        let alone: Vec<_> = outlet.alone.drain(..).map(Turn::Row).collect();
-        outlet.line.extend(alone);
+        let alone = std::mem::take(&mut outlet.alone);
+        alone.into_iter().for_each(|row| self.back_in_line(row, destination));
         let row = loop {
             let Some(turn) = self.outlets[destination.get()].line.pop_front() else { break None };
             let head = match &turn {
                 Turn::Row(row) => Some(*row),
                 Turn::Key(key) => {
-                    queue_leaves_line(self.keys.queue(key, destination));
-                    if self.keys.get(key).is_some_and(|record| record.burying > 0) {
-                        continue;
-                    }
-                    self.keys.queue(key, destination).and_then(|queue| queue.waiting.front().copied())
+                    let queue = self.keys.queue(key, destination);
+                    queue.and_then(|queue| {
+                        queue.in_line = false;
+                        queue.waiting.front().copied()
+                    })
                 }
             };
-            if let Some(row) = head.filter(|row| self.is_waiting(*row, destination)) {
+            if let Some(row) = head.filter(|row| self.is_next(*row, destination)) {
                 break Some(row);
             }
         };
@@ -249,6 +263,14 @@ impl Machine {
                 self.send(destination, Call { rows: vec![row], bytes: 0, most: 1, alone: true }, true, actions);
             }
             None => actions.push(Action::Check(destination)),
+        }
+    }
+
+    fn back_in_line(&mut self, row: RowId, destination: DestinationIndex) {
+        let Some(entry) = self.window.get(row).filter(|entry| entry.waiting.contains(destination)) else { return };
+        match entry.key.clone() {
+            Some(key) => self.line_up(&key, destination),
+            None => self.outlets[destination.get()].line.push_back(Turn::Row(row)),
         }
     }
 
@@ -264,10 +286,7 @@ impl Machine {
         if outlet.pause.take().is_some() {
             let name = self.settings.destinations[destination.get()].name.clone();
             self.notes.push(Note::Resumed(name));
-            if self.outlets.len() > 1 {
-                let lanes: Vec<_> = self.held.keys().copied().collect();
-                lanes.into_iter().for_each(|lane| self.schedule.walk(lane));
-            }
+            self.schedule.walk_missed();
         }
     }
 
@@ -285,15 +304,43 @@ impl Machine {
     /// memory, so that the other one gets rows to send.
     fn shed(&mut self) {
         let paused: Destinations = self.paused();
-        let all_paused = (0..self.outlets.len()).all(|place| self.outlets[place].pause.is_some());
-        if paused.is_empty() || all_paused || self.window.room(self.settings.page_rows).is_some() {
+        if paused.is_empty() || self.window.room(self.settings.page_rows).is_some() {
             return;
+        }
+        if self.outlets.iter().all(|outlet| outlet.pause.is_some()) {
+            self.shed_hot_keys(paused);
+            return;
+        }
+        let crowded = |place: DestinationIndex| {
+            let outlet = &self.outlets[place.get()];
+            !outlet.line.is_empty() || !outlet.alone.is_empty()
+        };
+        if !paused.iter().any(crowded) {
+            return;
+        }
+        for destination in paused.iter() {
+            let outlet = &mut self.outlets[destination.get()];
+            outlet.line.clear();
+            outlet.alone.clear();
+            self.keys.leave_line(destination);
         }
         for row in self.window.ids() {
             for destination in paused.iter() {
                 self.park(row, destination);
             }
             self.resolve(row);
+        }
+    }
+
+    /// When the window is full and everything pauses, what a key has beyond its share leaves memory: its head may be
+    /// the reason of the pause, and a probe of another key must be able to end it.
+    fn shed_hot_keys(&mut self, paused: Destinations) {
+        let share = (self.settings.window_rows / KEYS_AT_LEAST).max(1);
+        for destination in paused.iter() {
+            for row in self.keys.beyond_share(destination, share) {
+                self.park(row, destination);
+                self.resolve(row);
+            }
         }
     }
 
@@ -313,9 +360,9 @@ impl Machine {
         entry.parked = entry.parked.with(one);
         let Some(key) = entry.key.clone() else { return };
         if let Some(record) = self.keys.get_mut(&key) {
-            record.aside = record.aside.with(one);
+            record.hold_back(row, destination);
             if let Some(queue) = record.queues.get_mut(destination.get()) {
-                queue.waiting.retain(|waiting| *waiting != row);
+                queue.remove(row);
             }
         }
     }

@@ -1,10 +1,10 @@
 //! When to read what.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use super::Machine;
 use super::events::{Action, Read, Wanted};
-use super::{Machine, Settings};
 use crate::lane::Lane;
 use crate::message::Key;
 use crate::row::RowId;
@@ -19,49 +19,104 @@ const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(500);
 pub(super) const WALK_PAGE: usize = 100;
 /// The most rows of one look at a key.
 const LOOK_PAGE: usize = 256;
+/// The most rows of one look for due rows.
+const DUE_PAGE: usize = 1_024;
 /// Looks at keys that may wait before a walk asks for more keys.
 const MAX_LOOKS: usize = 1_000;
 
-/// The timetable of the reads.
+/// The timetable of the reads: one at a time, because a source is one connection, so that what is free in the window
+/// is promised once.
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
+    reading: bool,
+    last: Kind,
     next_new: Tick,
     pause: Duration,
-    pub(super) reading_new: bool,
     next_due: Tick,
-    pub(super) reading_due: bool,
-    pub(super) looking: bool,
-    pub(super) walking: bool,
     walks: VecDeque<(Lane, Option<Key>)>,
-    pub(super) sweeping: bool,
     sweeps: VecDeque<(Lane, RowId)>,
     next_sweep: Tick,
     last_swept: Option<Lane>,
     new_is_quiet: bool,
     due_is_quiet: bool,
     rest_until: Tick,
+    /// Lanes that have rows waiting in the table for a paused destination.
+    missed: BTreeSet<Lane>,
+    /// Lanes not yet read up to date since they were gained, with how many rows the relay before this one may have
+    /// left behind: no key of theirs is looked at, because a set-aside row would overtake an ordinary one.
+    behind: BTreeMap<Lane, usize>,
+}
+
+/// The kinds of reads, in the order in which they take turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Kind {
+    #[default]
+    New,
+    Due,
+    Look,
+    Walk,
+    Sweep,
+}
+
+impl Kind {
+    const fn next(self) -> Self {
+        match self {
+            Self::New => Self::Due,
+            Self::Due => Self::Look,
+            Self::Look => Self::Walk,
+            Self::Walk => Self::Sweep,
+            Self::Sweep => Self::New,
+        }
+    }
 }
 
 impl Schedule {
     pub(super) fn look_now(&mut self, now: Tick) {
         self.next_new = now;
+        self.next_due = now;
         self.pause = SHORTEST_PAUSE;
         self.new_is_quiet = false;
         self.due_is_quiet = false;
     }
 
-    pub(super) fn next(&self, settings: &Settings) -> Tick {
-        let mut next = self.rest_until + settings.sweep_round;
-        if !self.reading_new {
-            next = next.min(self.next_new);
+    /// When the next read is due; far away while one is under way.
+    pub(super) fn next(&self, now: Tick) -> Tick {
+        if self.reading {
+            return now + super::LONGEST_SLEEP;
         }
-        if !self.reading_due {
-            next = next.min(self.next_due);
-        }
-        if !self.sweeping {
-            next = next.min(self.next_sweep);
-        }
-        next.max(self.rest_until)
+        self.next_new.min(self.next_due).min(self.next_sweep).max(self.rest_until)
+    }
+
+    pub(super) fn read_ended(&mut self) {
+        self.reading = false;
+    }
+
+    pub(super) fn catch_up(&mut self, lane: Lane, rows: usize) {
+        self.behind.insert(lane, rows);
+    }
+
+    pub(super) fn is_current(&self, lane: Lane) -> bool {
+        !self.behind.contains_key(&lane)
+    }
+
+    /// A row of the lane was read; true when that was enough of them.
+    pub(super) fn has_read(&mut self, lane: Lane) -> bool {
+        let Some(left) = self.behind.get_mut(&lane) else { return false };
+        *left = left.saturating_sub(1);
+        *left == 0 && self.behind.remove(&lane).is_some()
+    }
+
+    /// Nothing is left to read of the lane; true when it had not been read up to date before.
+    pub(super) fn has_read_all(&mut self, lane: Lane) -> bool {
+        self.behind.remove(&lane).is_some()
+    }
+
+    pub(super) fn missed(&mut self, lane: Lane) {
+        self.missed.insert(lane);
+    }
+
+    pub(super) fn walk_missed(&mut self) {
+        std::mem::take(&mut self.missed).into_iter().for_each(|lane| self.walk(lane));
     }
 
     pub(super) fn walk(&mut self, lane: Lane) {
@@ -81,15 +136,18 @@ impl Schedule {
     pub(super) fn forget(&mut self, lane: Lane) {
         self.walks.retain(|(known, _)| *known != lane);
         self.sweeps.retain(|(known, _)| *known != lane);
+        self.missed.remove(&lane);
+        self.behind.remove(&lane);
     }
 
     pub(super) fn is_quiet(&self) -> bool {
-        self.new_is_quiet && self.due_is_quiet && self.walks.is_empty() && !self.walking && !self.looking
+        let walked = self.walks.is_empty() && self.missed.is_empty();
+        let under_way = self.reading && matches!(self.last, Kind::Look | Kind::Walk);
+        self.new_is_quiet && self.due_is_quiet && walked && !under_way
     }
 
     /// New rows came, or did not: the pause until the next look starts at 1 ms and doubles while nothing comes.
     pub(super) fn new_answered(&mut self, now: Tick, rows: usize, more: bool, longest: Duration) {
-        self.reading_new = false;
         self.new_is_quiet = rows == 0 && !more;
         self.pause = match (more, rows) {
             (true, _) => Duration::ZERO,
@@ -100,7 +158,6 @@ impl Schedule {
     }
 
     pub(super) fn due_answered(&mut self, now: Tick, rows: usize, more: bool, interval: Duration) {
-        self.reading_due = false;
         self.due_is_quiet = rows == 0 && !more;
         self.next_due = if more { now } else { now + interval };
     }
@@ -112,69 +169,83 @@ impl Schedule {
 
 impl Machine {
     pub(super) fn read_next(&mut self, now: Tick, actions: &mut Vec<Action>) {
-        if self.held.is_empty() || now < self.schedule.rest_until {
+        if self.held.is_empty() || self.schedule.reading || now < self.schedule.rest_until {
             return;
         }
         let Some(room) = self.window.room(self.settings.page_rows) else { return };
-        if !self.schedule.reading_due && now >= self.schedule.next_due {
-            self.schedule.reading_due = true;
-            let window = self.window.scheduled();
-            let room = Room { rows: room.rows.min(LOOK_PAGE * 4), ..room };
-            self.read(Wanted::Due(window), room, actions);
-        }
-        if !self.schedule.looking
-            && let Some((lane, key)) = self.keys.next_look()
-        {
-            self.schedule.looking = true;
-            let members = self.keys.get(&key).map_or(0, |record| record.members);
-            if let Some(record) = self.keys.get_mut(&key) {
-                record.look_again = false;
-            }
-            self.read(Wanted::Key(lane, key), Room { rows: room.rows.min(LOOK_PAGE) + members, ..room }, actions);
-        }
-        if !self.schedule.walking
-            && self.keys.looks_waiting() < MAX_LOOKS
-            && let Some((lane, after)) = self.schedule.walks.pop_front()
-        {
-            self.schedule.walking = true;
-            self.read(Wanted::Walk(lane, after), Room { rows: WALK_PAGE, ..room }, actions);
-        }
-        self.sweep_next(now, room, actions);
-        if !self.schedule.reading_new && now >= self.schedule.next_new {
-            self.schedule.reading_new = true;
-            self.read(Wanted::New, room, actions);
+        let mut kind = self.schedule.last;
+        for _ in 0..5 {
+            kind = kind.next();
+            let Some((wanted, rows)) = self.wanted(now, kind, room.rows) else { continue };
+            self.schedule.reading = true;
+            self.schedule.last = kind;
+            let ticket = self.reads.send();
+            actions.push(Action::Read(Read { ticket, wanted, lanes: self.held(), room: Room { rows, ..room } }));
+            return;
         }
     }
 
-    fn sweep_next(&mut self, now: Tick, room: Room, actions: &mut Vec<Action>) {
-        if self.schedule.sweeping {
-            return;
+    /// What a read of this kind would ask for now, if it is its time, and for how many rows.
+    fn wanted(&mut self, now: Tick, kind: Kind, free: usize) -> Option<(Wanted, usize)> {
+        match kind {
+            Kind::New => (now >= self.schedule.next_new).then_some((Wanted::New, free)),
+            Kind::Due => {
+                let due = now >= self.schedule.next_due;
+                due.then(|| (Wanted::Due(self.window.scheduled()), free.min(DUE_PAGE)))
+            }
+            Kind::Look => {
+                let (lane, key) = self.next_look()?;
+                let members = self.keys.get(&key).map_or(0, |record| record.members);
+                Some((Wanted::Key(lane, key), free.min(LOOK_PAGE) + members))
+            }
+            Kind::Walk if self.keys.looks_waiting() >= MAX_LOOKS => None,
+            Kind::Walk => {
+                let (lane, after) = self.schedule.walks.pop_front()?;
+                Some((Wanted::Walk(lane, after), WALK_PAGE))
+            }
+            Kind::Sweep => self.next_sweep(now).map(|(lane, after)| (Wanted::Sweep(lane, after), free)),
         }
+    }
+
+    /// The next key whose exceptional rows are to be looked at. What stands before it may have changed since it was
+    /// asked for.
+    fn next_look(&mut self) -> Option<(Lane, Key)> {
+        let paused = self.paused();
+        while let Some(key) = self.keys.pop_look() {
+            let Some(record) = self.keys.get_mut(&key).filter(|record| record.looking) else { continue };
+            let lane = record.lane;
+            if !self.schedule.is_current(lane) {
+                self.keys.defer(key);
+            } else if record.can_look(paused) {
+                record.look_again = false;
+                record.held_back_from = None;
+                return Some((lane, key));
+            } else {
+                record.looking = false;
+                self.review(&key);
+            }
+        }
+        None
+    }
+
+    fn next_sweep(&mut self, now: Tick) -> Option<(Lane, RowId)> {
         if self.schedule.sweeps.is_empty() {
             if now < self.schedule.next_sweep {
-                return;
+                return None;
             }
             let lanes = u32::try_from(self.held.len()).unwrap_or(u32::MAX).max(1);
             let first_round = self.schedule.next_sweep == Tick::ZERO;
             self.schedule.next_sweep = now + self.settings.sweep_round / lanes;
             if first_round {
-                return;
+                return None;
             }
             let after = self.schedule.last_swept;
             let next = self.held.keys().find(|lane| Some(**lane) > after).or_else(|| self.held.keys().next()).copied();
-            let Some(lane) = next else { return };
+            let lane = next?;
             self.schedule.last_swept = Some(lane);
             self.schedule.walk(lane);
             self.schedule.sweeps.push_back((lane, RowId(0)));
         }
-        if let Some((lane, after)) = self.schedule.sweeps.pop_front() {
-            self.schedule.sweeping = true;
-            self.read(Wanted::Sweep(lane, after), room, actions);
-        }
-    }
-
-    fn read(&mut self, wanted: Wanted, room: Room, actions: &mut Vec<Action>) {
-        let ticket = self.reads.send();
-        actions.push(Action::Read(Read { ticket, wanted, lanes: self.held(), room }));
+        self.schedule.sweeps.pop_front()
     }
 }

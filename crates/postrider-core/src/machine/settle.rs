@@ -7,7 +7,7 @@ use super::Machine;
 use super::destinations::{DestinationIndex, Destinations};
 use super::events::{Action, Note};
 use crate::error::{Error, ErrorKind};
-use crate::lane::Lane;
+use crate::lane::{HeldLane, Lane};
 use crate::row::RowId;
 use crate::seams::{Attempt, DeadReason, FailedAttempt, Outcome, Settled, Settlement};
 use crate::tick::Tick;
@@ -22,10 +22,16 @@ const MAX_TEXT: usize = 1_000;
 /// Settlements that wait, and those under way.
 #[derive(Debug, Default)]
 pub(super) struct Settling {
-    waiting: VecDeque<Settlement>,
-    under_way: Vec<Settlement>,
+    /// Each with its row's stay in the window.
+    waiting: VecDeque<(u64, Settlement)>,
+    under_way: Vec<(u64, Settlement)>,
+    /// The leases under which the settle under way was sent.
+    leases: Vec<HeldLane>,
     retry_at: Option<Tick>,
+    /// The last settle failed and its rows still wait.
     store_is_away: bool,
+    /// People were told that the store is away.
+    store_was_away: bool,
 }
 
 impl Settling {
@@ -34,15 +40,15 @@ impl Settling {
     }
 
     pub(super) fn store_is_away(&self) -> bool {
-        self.store_is_away
+        self.store_is_away && !self.waiting.is_empty()
     }
 
     pub(super) fn retry_at(&self) -> Option<Tick> {
-        self.retry_at
+        self.retry_at.filter(|_| self.under_way.is_empty() && !self.waiting.is_empty())
     }
 
     pub(super) fn forget_lane(&mut self, lane: Lane) {
-        self.waiting.retain(|settlement| settlement.lane != lane);
+        self.waiting.retain(|(_, settlement)| settlement.lane != lane);
     }
 }
 
@@ -74,7 +80,7 @@ impl Machine {
         if entry.key.is_none() {
             // Without a key nothing would look for it: it is scheduled instead.
             let (attempts, progress) = (entry.attempts, entry.progress.clone());
-            let after = self.settings.max_pause;
+            let after = if self.stopping { Duration::ZERO } else { self.settings.max_pause };
             self.record(row, Outcome::Retry { after, attempts, waiting_for, progress, failures: Vec::new() });
         } else {
             self.record(row, Outcome::SetAside { waiting_for });
@@ -93,7 +99,7 @@ impl Machine {
             self.notes.push(Note::Retry { id, attempts, after });
         }
         if let Some(record) = key.as_ref().and_then(|key| self.keys.get_mut(key)) {
-            record.head_is_scheduled = true;
+            record.scheduled = record.scheduled.with(entry.failed);
         }
         self.record(row, Outcome::Retry { after, attempts, waiting_for, progress, failures });
     }
@@ -131,15 +137,14 @@ impl Machine {
     fn record(&mut self, row: RowId, outcome: Outcome) {
         let Some(entry) = self.window.get_mut(row) else { return };
         entry.settling = true;
-        let (lane, sent, key) = (entry.lane, entry.sent, entry.key.clone());
-        if let Some(record) = key.as_ref().and_then(|key| self.keys.get_mut(key)) {
-            match outcome {
-                Outcome::Retry { .. } | Outcome::SetAside { .. } => record.unsettled += 1,
-                Outcome::Dead { .. } => record.burying += 1,
-                Outcome::Delivered => {}
-            }
+        let (stay, lane, sent, key) = (entry.stay, entry.lane, entry.sent, entry.key.clone());
+        if matches!(outcome, Outcome::Dead { .. })
+            && let Some(record) = key.as_ref().and_then(|key| self.keys.get_mut(key))
+        {
+            record.burying += 1;
         }
-        self.settling.waiting.push_back(Settlement { row, lane, outcome, attempt: Attempt(sent) });
+        let settlement = Settlement { row, lane, outcome, attempt: Attempt(sent) };
+        self.settling.waiting.push_back((stay, settlement));
     }
 
     pub(super) fn settle_next(&mut self, now: Tick, actions: &mut Vec<Action>) {
@@ -150,74 +155,77 @@ impl Machine {
         }
         settling.retry_at = None;
         let count = settling.waiting.len().min(MAX_BATCH);
-        let batch: Vec<_> = settling.waiting.drain(..count).collect();
-        settling.under_way = batch.clone();
+        settling.under_way = settling.waiting.drain(..count).collect();
+        let batch = settling.under_way.iter().map(|(_, settlement)| settlement.clone()).collect();
         let lanes = self.held();
+        self.settling.leases.clone_from(&lanes);
         actions.push(Action::Settle(lanes, batch));
     }
 
     pub(super) fn settled(&mut self, now: Tick, answer: Result<Settled, Error>) {
         let batch = std::mem::take(&mut self.settling.under_way);
+        let leases = std::mem::take(&mut self.settling.leases);
         match answer {
             Ok(settled) => {
+                self.settling.store_is_away = false;
                 self.store_is_back();
                 self.count(&batch, &settled);
                 let changed: HashSet<RowId> = settled.rows.iter().copied().collect();
-                for settlement in batch {
-                    let changed = changed.contains(&settlement.row);
-                    self.settle_one(settlement, &settled, changed);
+                let locked: HashSet<Lane> = settled.lanes.iter().copied().collect();
+                for (stay, settlement) in batch {
+                    if !self.window.stays(settlement.row, stay) {
+                        // The lane was lost meanwhile, whatever became of this settle.
+                    } else if locked.contains(&settlement.lane) {
+                        let changed = changed.contains(&settlement.row);
+                        self.settle_one(settlement, changed);
+                    } else {
+                        self.fenced(settlement.lane);
+                    }
                 }
             }
             Err(error) if error.kind() == ErrorKind::Fenced => {
-                let lanes: Vec<_> = self.held.keys().copied().collect();
-                for lane in lanes {
-                    self.notes.push(Note::Fenced(lane));
-                    self.lose(lane);
+                for lease in leases {
+                    if self.held.get(&lease.lane).is_some_and(|held| held.term == lease.term) {
+                        self.fenced(lease.lane);
+                    }
                 }
             }
             Err(error) => {
                 self.settling.retry_at = Some(now + PAUSE_AFTER_FAILURE);
-                for settlement in batch.into_iter().rev() {
-                    if self.held.contains_key(&settlement.lane) {
-                        self.settling.waiting.push_front(settlement);
+                for (stay, settlement) in batch.into_iter().rev() {
+                    if self.window.stays(settlement.row, stay) {
+                        self.settling.waiting.push_front((stay, settlement));
                     }
                 }
-                self.settling.store_is_away = true;
+                self.settling.store_is_away = !self.settling.waiting.is_empty();
                 self.store_is_away(&error);
             }
         }
     }
 
-    fn settle_one(&mut self, settlement: Settlement, settled: &Settled, changed: bool) {
+    /// The lane belongs to somebody else.
+    pub(super) fn fenced(&mut self, lane: Lane) {
+        self.notes.push(Note::Fenced(lane));
+        self.lose(lane);
+    }
+
+    fn settle_one(&mut self, settlement: Settlement, changed: bool) {
         let row = settlement.row;
-        if !settled.lanes.contains(&settlement.lane) {
-            if self.held.contains_key(&settlement.lane) {
-                self.notes.push(Note::Fenced(settlement.lane));
-                self.lose(settlement.lane);
-            }
-            return;
-        }
         self.reads.settle(row);
         let Some(entry) = self.window.remove(row) else { return };
         let Some(key) = entry.key else { return };
         if let Some(record) = self.keys.get_mut(&key) {
             record.members = record.members.saturating_sub(1);
+            record.let_go(entry.parked.with(entry.failed), entry.failed);
             match settlement.outcome {
-                Outcome::SetAside { .. } => {
-                    record.unsettled = record.unsettled.saturating_sub(1);
+                Outcome::SetAside { .. } => record.look_again = true,
+                // Where the row is gone, nothing will bring the key back but a look.
+                Outcome::Retry { .. } if !changed => {
+                    record.scheduled = Destinations::NONE;
                     record.look_again = true;
                 }
-                Outcome::Retry { .. } => {
-                    record.unsettled = record.unsettled.saturating_sub(1);
-                    record.failing = Destinations::NONE;
-                    // Where the row is gone, nothing will bring the key back but a look.
-                    if !changed {
-                        record.head_is_scheduled = false;
-                        record.look_again = true;
-                    }
-                }
                 Outcome::Dead { .. } => record.burying = record.burying.saturating_sub(1),
-                Outcome::Delivered => {}
+                Outcome::Retry { .. } | Outcome::Delivered => {}
             }
         }
         if matches!(settlement.outcome, Outcome::Dead { .. }) {
@@ -228,8 +236,9 @@ impl Machine {
         self.review(&key);
     }
 
-    fn count(&mut self, batch: &[Settlement], settled: &Settled) {
-        let mine = batch.iter().filter(|settlement| settled.lanes.contains(&settlement.lane));
+    fn count(&mut self, batch: &[(u64, Settlement)], settled: &Settled) {
+        let locked: HashSet<Lane> = settled.lanes.iter().copied().collect();
+        let mine = batch.iter().map(|(_, settlement)| settlement).filter(|mine| locked.contains(&mine.lane));
         let (mut delivered, mut aside) = (0, 0);
         for settlement in mine {
             match settlement.outcome {
@@ -247,11 +256,13 @@ impl Machine {
     }
 
     pub(super) fn store_is_away(&mut self, error: &Error) {
+        self.settling.store_was_away = true;
         self.notes.push(Note::StoreAway(error.kind(), error.story()));
     }
 
+    /// The store answered. A read that works says nothing of a settle that did not.
     pub(super) fn store_is_back(&mut self) {
-        if std::mem::take(&mut self.settling.store_is_away) {
+        if !self.settling.store_is_away() && std::mem::take(&mut self.settling.store_was_away) {
             self.notes.push(Note::StoreBack);
         }
     }

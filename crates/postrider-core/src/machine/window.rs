@@ -14,6 +14,8 @@ use crate::seams::{FailedAttempt, Room};
 /// One row from being read to having its settle answered.
 #[derive(Debug)]
 pub(super) struct Entry {
+    /// Tells this stay in the window from an earlier one of the same row, before its lane was lost and regained.
+    pub(super) stay: u64,
     pub(super) lane: Lane,
     pub(super) term: Term,
     pub(super) message: Option<Arc<Message>>,
@@ -94,8 +96,21 @@ impl Window {
         self.rows.is_empty()
     }
 
+    /// Whether a row is in the window, and has not left it since this stay began.
+    pub(super) fn stays(&self, row: RowId, stay: u64) -> bool {
+        self.rows.get(&row).is_some_and(|entry| entry.stay == stay)
+    }
+
+    /// Every row, in order.
     pub(super) fn ids(&self) -> Vec<RowId> {
-        self.rows.keys().copied().collect()
+        let mut ids: Vec<_> = self.rows.keys().copied().collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    /// Whether a row of this weight may come in beside what is there: by its weight one row at most is too many.
+    pub(super) fn admits(&self) -> bool {
+        self.rows.len() < self.max_rows && self.bytes < self.max_bytes
     }
 
     /// The rows that the due query could bring again.

@@ -1,0 +1,261 @@
+//! The outbox table in memory, with what the source and the settler promise of it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::machine::{Read, Wanted};
+use crate::*;
+
+/// A row.
+#[derive(Debug, Clone)]
+pub struct Stored {
+    pub lane: Lane,
+    pub message: Arc<Message>,
+    pub malformed: bool,
+    pub weight: usize,
+    pub state: RowState,
+    pub deliver_at: Option<u64>,
+    pub next_attempt_at: Option<u64>,
+    pub attempts: u32,
+    pub waiting_for: Option<Vec<DestinationName>>,
+    pub progress: BTreeMap<DestinationName, u32>,
+    pub version: u64,
+}
+
+impl Stored {
+    fn exceptional(&self) -> bool {
+        matches!(self.state, RowState::SetAside | RowState::Holding) || self.next_attempt_at.is_some()
+    }
+
+    fn ordinary(&self) -> bool {
+        self.state == RowState::Pending && self.next_attempt_at.is_none()
+    }
+
+    fn scheduled(&self) -> Option<u64> {
+        if self.state == RowState::Pending { self.next_attempt_at.or(self.deliver_at) } else { None }
+    }
+}
+
+/// The table, the terms of its lanes, and where the source has read up to.
+#[derive(Debug)]
+pub struct Table {
+    pub rows: BTreeMap<i64, Stored>,
+    pub lanes: u16,
+    pub terms: BTreeMap<Lane, Term>,
+    given: HashMap<Lane, (Term, BTreeSet<i64>)>,
+    version: u64,
+}
+
+impl Table {
+    pub fn new(lanes: u16) -> Self {
+        let terms = (0..lanes).map(|lane| (Lane(lane), Term(0))).collect();
+        Self { rows: BTreeMap::new(), lanes, terms, given: HashMap::new(), version: 0 }
+    }
+
+    pub fn lane(&self, id: i64, message: &Message) -> Lane {
+        let count = LaneCount::new(self.lanes).unwrap();
+        message.key.as_ref().map_or_else(|| lane_of(&id.to_string(), count), |key| lane_of(key.as_str(), count))
+    }
+
+    pub fn put(&mut self, id: i64, mut stored: Stored) {
+        self.version += 1;
+        stored.version = self.version;
+        self.rows.insert(id, stored);
+    }
+
+    /// What an operator's replay does.
+    pub fn replay(&mut self, id: i64, now: u64) {
+        let Some(mut stored) = self.rows.get(&id).cloned().filter(|stored| stored.state == RowState::Dead) else {
+            return;
+        };
+        stored.state = RowState::Pending;
+        stored.next_attempt_at = Some(now);
+        stored.attempts = 0;
+        stored.progress.clear();
+        self.put(id, stored);
+    }
+
+    pub fn read(&mut self, read: &Read, now: u64) -> Result<Page, Vec<Key>> {
+        let mut page = Filling::new(read.room);
+        match &read.wanted {
+            Wanted::New => {
+                let lanes = &read.lanes;
+                self.given.retain(|lane, (term, _)| lanes.iter().any(|l| l.lane == *lane && l.term == *term));
+                for held in lanes {
+                    self.given.entry(held.lane).or_insert((held.term, BTreeSet::new()));
+                }
+                let mut given = Vec::new();
+                for (id, stored) in &self.rows {
+                    let unread = self.given.get(&stored.lane).is_some_and(|(_, given)| !given.contains(id));
+                    if unread && stored.ordinary() && stored.deliver_at.is_none_or(|at| at <= now) {
+                        if !page.take(self.view(*id, stored, now)) {
+                            break;
+                        }
+                        given.push((stored.lane, *id));
+                    }
+                }
+                for (lane, id) in given {
+                    self.given.get_mut(&lane).unwrap().1.insert(id);
+                }
+            }
+            Wanted::Due(window) => {
+                let ours = |stored: &Stored| read.lanes.iter().any(|held| held.lane == stored.lane);
+                let mut due: Vec<_> = self
+                    .rows
+                    .iter()
+                    .filter(|(id, stored)| ours(stored) && !window.contains(&RowId(**id)))
+                    .filter_map(|(id, stored)| stored.scheduled().filter(|at| *at <= now).map(|at| (at, *id)))
+                    .collect();
+                due.sort_unstable();
+                for (_, id) in due {
+                    if !page.take(self.view(id, &self.rows[&id], now)) {
+                        break;
+                    }
+                }
+            }
+            Wanted::Key(lane, key) => {
+                for (id, stored) in &self.rows {
+                    let mine = stored.lane == *lane && stored.message.key.as_ref() == Some(key);
+                    if mine && stored.exceptional() && stored.state != RowState::Dead {
+                        let row = Row { closed: Closed::Open, ..self.view(*id, stored, now) };
+                        if !page.take(row) {
+                            break;
+                        }
+                    }
+                }
+            }
+            Wanted::Walk(lane, after) => {
+                let keys: BTreeSet<Key> = self
+                    .rows
+                    .values()
+                    .filter(|stored| stored.lane == *lane && stored.exceptional() && stored.state != RowState::Dead)
+                    .filter_map(|stored| stored.message.key.clone())
+                    .filter(|key| after.as_ref().is_none_or(|after| key > after))
+                    .collect();
+                return Err(keys.into_iter().take(read.room.rows).collect());
+            }
+            Wanted::Sweep(lane, after) => {
+                for (id, stored) in self.rows.range(after.0 + 1..) {
+                    let old = self.given.get(lane).is_some_and(|(term, given)| {
+                        given.contains(id) && read.lanes.iter().any(|held| held.lane == *lane && held.term == *term)
+                    });
+                    if stored.lane == *lane && old && stored.ordinary() && stored.deliver_at.is_none() {
+                        if !page.take(self.view(*id, stored, now)) {
+                            break;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(page.page)
+    }
+
+    pub fn settle(&mut self, now: u64, leases: &[HeldLane], batch: &[Settlement]) -> Settled {
+        let held = |lane: &HeldLane| self.terms.get(&lane.lane) == Some(&lane.term);
+        let wanted: BTreeSet<Lane> = batch.iter().map(|settlement| settlement.lane).collect();
+        let lanes: Vec<Lane> =
+            leases.iter().filter(|l| wanted.contains(&l.lane) && held(l)).map(|held| held.lane).collect();
+        let mut settled = Settled { rows: Vec::new(), lanes };
+        for settlement in batch {
+            let id = settlement.row.0;
+            let open = |stored: &&Stored| matches!(stored.state, RowState::Pending | RowState::SetAside);
+            let Some(stored) = self.rows.get(&id).filter(open).filter(|_| settled.lanes.contains(&settlement.lane))
+            else {
+                continue;
+            };
+            let mut stored = stored.clone();
+            settled.rows.push(settlement.row);
+            match &settlement.outcome {
+                Outcome::Delivered => {
+                    self.rows.remove(&id);
+                    continue;
+                }
+                Outcome::Retry { after, attempts, waiting_for, progress, .. } => {
+                    stored.state = RowState::Pending;
+                    stored.attempts = *attempts;
+                    stored.waiting_for.clone_from(waiting_for);
+                    stored.progress.clone_from(progress);
+                    stored.next_attempt_at = Some(now + u64::try_from(after.as_micros()).unwrap());
+                }
+                Outcome::SetAside { waiting_for } => {
+                    stored.state = RowState::SetAside;
+                    stored.waiting_for.clone_from(waiting_for);
+                    stored.next_attempt_at = None;
+                }
+                Outcome::Dead { attempts, waiting_for, .. } => {
+                    stored.state = RowState::Dead;
+                    stored.attempts = *attempts;
+                    stored.waiting_for.clone_from(waiting_for);
+                    stored.next_attempt_at = None;
+                }
+            }
+            self.put(id, stored);
+        }
+        settled
+    }
+
+    fn view(&self, id: i64, stored: &Stored, now: u64) -> Row {
+        let content = if stored.malformed {
+            let reason = "nonsense".to_owned();
+            Content::Malformed { id: Some(stored.message.id), key: stored.message.key.clone(), reason }
+        } else {
+            Content::Message(Arc::clone(&stored.message))
+        };
+        let due = match stored.next_attempt_at.or(stored.deliver_at) {
+            Some(at) if at > now => Due::In(Duration::from_micros(at - now)),
+            Some(_) | None => Due::Now,
+        };
+        Row {
+            id: RowId(id),
+            lane: stored.lane,
+            content,
+            weight: stored.weight,
+            state: stored.state,
+            due,
+            retrying: if stored.next_attempt_at.is_some() { Retrying::Yes } else { Retrying::No },
+            attempts: stored.attempts,
+            waiting_for: stored.waiting_for.clone(),
+            progress: stored.progress.clone(),
+            closed: self.closed(id, stored),
+        }
+    }
+
+    fn closed(&self, id: i64, stored: &Stored) -> Closed {
+        let Some(key) = &stored.message.key else { return Closed::Open };
+        let mut owed = BTreeSet::new();
+        for before in self.rows.range(..id).map(|(_, row)| row) {
+            if before.message.key.as_ref() != Some(key) || !before.exceptional() || before.state == RowState::Dead {
+                continue;
+            }
+            match &before.waiting_for {
+                Some(names) => owed.extend(names.iter().cloned()),
+                None => return Closed::ForAll,
+            }
+        }
+        if owed.is_empty() { Closed::Open } else { Closed::For(owed.into_iter().collect()) }
+    }
+}
+
+struct Filling {
+    page: Page,
+    rows: usize,
+    bytes: usize,
+}
+
+impl Filling {
+    fn new(room: Room) -> Self {
+        Self { page: Page::EMPTY, rows: room.rows, bytes: room.bytes }
+    }
+
+    fn take(&mut self, row: Row) -> bool {
+        if self.rows == 0 || (!self.page.rows.is_empty() && row.weight > self.bytes) {
+            self.page.more = true;
+            return false;
+        }
+        self.rows -= 1;
+        self.bytes = self.bytes.saturating_sub(row.weight);
+        self.page.rows.push(row);
+        true
+    }
+}

@@ -1,0 +1,524 @@
+//! A small world around the machine: a table, brokers, leases, a clock, and delays drawn from a seed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::broker::{Broker, Mode};
+use super::table::{Stored, Table};
+use crate::machine::*;
+use crate::*;
+
+/// Randomness from a seed (SplitMix64).
+#[derive(Debug, Clone)]
+pub struct Rng(pub u64);
+
+impl Rng {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound.max(1)
+    }
+
+    pub fn chance(&mut self, of_a_thousand: u64) -> bool {
+        self.below(1000) < of_a_thousand
+    }
+}
+
+/// What is under way or will happen.
+#[derive(Debug)]
+enum Op {
+    Read(u64, Read),
+    Publish(u64, DestinationIndex, Flight, Vec<Outgoing>),
+    Settle(u64, Vec<HeldLane>, Vec<Settlement>),
+    Check(u64, DestinationIndex),
+    Answer(u64, Event),
+    Happens(Happening),
+}
+
+/// What the script lets happen.
+#[derive(Debug, Clone)]
+pub enum Happening {
+    Commit(i64, Box<Stored>),
+    Broker(usize, Mode),
+    Store(Option<ErrorKind>),
+    Lose(Vec<Lane>),
+    Gain(Vec<Lane>),
+    Crash,
+    Start,
+    Stop,
+    Replay,
+    Delete(i64),
+    Trust(u64),
+    Hint,
+}
+
+/// How often the interesting things happened.
+#[derive(Debug, Default, Clone)]
+pub struct Seen {
+    pub set_aside: u64,
+    pub looks: u64,
+    pub stale: u64,
+    pub probes: u64,
+    pub alone: u64,
+    pub burials: u64,
+    pub lost_in_flight: u64,
+    pub swept: u64,
+    pub fenced: u64,
+    pub charged: u64,
+    pub walks: u64,
+    pub paused: u64,
+}
+
+pub struct World {
+    pub now: u64,
+    pub rng: Rng,
+    pub table: Table,
+    pub brokers: Vec<Broker>,
+    pub machine: Machine,
+    pub settings: Settings,
+    pub notes: Vec<Note>,
+    pub seen: Seen,
+    pub settles: Vec<Settlement>,
+    /// Microseconds that a store takes to begin, and to answer, at most.
+    pub store_latency: (u64, u64),
+    pub ids: BTreeMap<MessageId, i64>,
+    pub replayed: Vec<i64>,
+    pub heaviest: usize,
+    pub trace: bool,
+    store: Option<ErrorKind>,
+    operations: BTreeMap<(u64, u64), Op>,
+    sequence: u64,
+    last_id: i64,
+    epoch: u64,
+    stopping: bool,
+    calls: (u64, u32),
+}
+
+impl World {
+    pub fn new(seed: u64, brokers: Vec<Broker>, lanes: u16) -> Self {
+        let routes = (0..brokers.len())
+            .map(|place| Route { topics: topics_of(place), destination: DestinationIndex::new(place) })
+            .collect();
+        let destinations = brokers
+            .iter()
+            .enumerate()
+            .map(|(place, broker)| DestinationSettings {
+                name: name(place),
+                profile: broker.profile.clone(),
+                template: DestinationTemplate::topic(),
+            })
+            .collect();
+        let mut settings = Settings::new(destinations, routes);
+        settings.retry = vec![(
+            TopicPattern::every(),
+            RetryPolicy {
+                initial: Duration::from_millis(200),
+                maximum: Duration::from_secs(2),
+                multiplier: 2.0,
+                attempts: Attempts::AtMost(4),
+            },
+        )];
+        settings.seed = seed;
+        settings.sweep_round = Duration::from_secs(360_000);
+        Self {
+            now: 0,
+            rng: Rng(seed),
+            table: Table::new(lanes),
+            brokers,
+            machine: Machine::new(settings.clone()),
+            settings,
+            notes: Vec::new(),
+            seen: Seen::default(),
+            settles: Vec::new(),
+            store_latency: (300, 300),
+            ids: BTreeMap::new(),
+            replayed: Vec::new(),
+            heaviest: 0,
+            trace: std::env::var_os("POSTRIDER_TRACE").is_some(),
+            store: None,
+            operations: BTreeMap::new(),
+            sequence: 0,
+            last_id: 0,
+            epoch: 0,
+            stopping: false,
+            calls: (0, 0),
+        }
+    }
+
+    /// One broker, two lanes, started.
+    pub fn small(order: OrderInBatch, isolation: Isolation) -> Self {
+        let mut world = Self::new(1, vec![Broker::new(order, isolation)], 2);
+        world.start();
+        world
+    }
+
+    /// Two brokers, two lanes, started.
+    pub fn two(order: OrderInBatch, isolation: Isolation) -> Self {
+        let mut world = Self::new(1, vec![Broker::new(order, isolation), Broker::new(order, isolation)], 2);
+        world.start();
+        world
+    }
+
+    fn tick(&self) -> Tick {
+        Tick::after_start(Duration::from_micros(self.now))
+    }
+
+    /// A new machine takes every lane over.
+    pub fn start(&mut self) {
+        self.epoch += 1;
+        self.stopping = false;
+        self.machine = Machine::new(self.settings.clone());
+        let trusted = Event::Trusted(Tick::after_start(Duration::from_secs(1_000_000)));
+        self.machine.on(self.tick(), trusted);
+        let lanes = (0..self.table.lanes).map(Lane).collect();
+        self.gain(lanes);
+    }
+
+    fn gain(&mut self, lanes: Vec<Lane>) {
+        let mut gained = Vec::new();
+        for lane in lanes {
+            if self.machine.held().iter().any(|held| held.lane == lane && self.table.terms[&lane] == held.term) {
+                continue;
+            }
+            let term = self.table.terms.get_mut(&lane).unwrap();
+            term.0 += 1;
+            gained.push(HeldLane { lane, term: *term, start: Start::Clean });
+        }
+        self.machine.on(self.tick(), Event::Gained(gained));
+    }
+
+    /// A message as the application would write it; the row commits `after` microseconds from now.
+    pub fn write(&mut self, message: Message, after: u64, change: impl FnOnce(&mut Stored)) -> i64 {
+        self.last_id += 1;
+        let id = self.last_id;
+        let message = message.id(uuid::Uuid::from_u128(u128::try_from(id).unwrap()));
+        self.ids.insert(message.id, id);
+        let mut stored = Stored {
+            lane: self.table.lane(id, &message),
+            malformed: false,
+            weight: message.weight(),
+            state: RowState::Pending,
+            deliver_at: message.deliver_at.map(|at| u64::try_from(at.0).unwrap()),
+            next_attempt_at: None,
+            attempts: 0,
+            waiting_for: None,
+            progress: BTreeMap::new(),
+            version: 0,
+            message: Arc::new(message),
+        };
+        change(&mut stored);
+        self.heaviest = self.heaviest.max(stored.weight);
+        if after == 0 {
+            self.table.put(id, stored);
+        } else {
+            self.happens(after, Happening::Commit(id, Box::new(stored)));
+        }
+        id
+    }
+
+    /// A keyed message to every destination.
+    pub fn keyed(&mut self, key: &str) -> i64 {
+        self.write(Message::new("all", "x").key(key), 0, |_| ())
+    }
+
+    /// A message without a key to every destination.
+    pub fn unkeyed(&mut self) -> i64 {
+        self.write(Message::new("all", "x"), 0, |_| ())
+    }
+
+    pub fn id(&self, row: i64) -> MessageId {
+        MessageId(uuid::Uuid::from_u128(u128::try_from(row).unwrap()))
+    }
+
+    /// Something happens `after` microseconds from now.
+    pub fn happens(&mut self, after: u64, happening: Happening) {
+        self.later(after, Op::Happens(happening));
+    }
+
+    fn later(&mut self, after: u64, op: Op) {
+        self.sequence += 1;
+        self.operations.insert((self.now + after, self.sequence), op);
+    }
+
+    fn answer(&mut self, epoch: u64, latency: u64, event: Event) {
+        let after = self.rng.below(latency + 1);
+        self.later(after, Op::Answer(epoch, event));
+    }
+
+    /// Lets the world go on for so many milliseconds.
+    pub fn run(&mut self, millis: u64) {
+        let end = self.now + millis * 1_000;
+        self.run_until(end, |_| false);
+    }
+
+    /// Lets the world go on until a condition holds, for at most so many seconds; whether it came to hold.
+    pub fn until(&mut self, seconds: u64, done: impl Fn(&Self) -> bool) -> bool {
+        let end = self.now + seconds * 1_000_000;
+        self.run_until(end, &done);
+        done(self)
+    }
+
+    fn run_until(&mut self, end: u64, done: impl Fn(&Self) -> bool) {
+        while !done(self) {
+            self.act();
+            let wake = self.machine.wake_at(self.tick()).since_start();
+            assert!(wake > self.tick().since_start(), "a busy loop: nothing to do, and asked to come back at once");
+            let wake = u64::try_from(wake.as_micros()).unwrap().max(self.now + 1);
+            let operation = self.operations.first_key_value().map_or(u64::MAX, |((at, _), _)| *at);
+            if wake.min(operation) > end {
+                self.now = end;
+                return;
+            }
+            if operation <= wake {
+                let ((at, _), op) = self.operations.pop_first().unwrap();
+                self.now = self.now.max(at);
+                self.carry_on(op);
+                self.look_around();
+            } else {
+                self.now = wake;
+            }
+        }
+    }
+
+    /// Carries out what the machine wants, until it wants nothing more.
+    fn act(&mut self) {
+        loop {
+            if self.calls.0 != self.now / 1_000 {
+                self.calls = (self.now / 1_000, 0);
+            }
+            self.calls.1 += 1;
+            assert!(self.calls.1 < 2_000, "more than 2,000 calls within a millisecond");
+            let actions = self.machine.actions(self.tick());
+            if actions.is_empty() {
+                break;
+            }
+            actions.into_iter().for_each(|action| self.begin(action));
+            self.look_around();
+        }
+        if self.stopping && self.machine.is_drained() {
+            self.start();
+            self.act();
+        }
+    }
+
+    fn begin(&mut self, action: Action) {
+        if self.trace {
+            println!("{:>9} -> {}", self.now, brief(&action));
+        }
+        let epoch = self.epoch;
+        let begins = self.rng.below(self.store_latency.0 + 1);
+        match action {
+            Action::Read(read) => {
+                match &read.wanted {
+                    Wanted::Key(..) => self.seen.looks += 1,
+                    Wanted::Walk(..) => self.seen.walks += 1,
+                    _ => {}
+                }
+                self.later(begins, Op::Read(epoch, read));
+            }
+            Action::Settle(leases, batch) => {
+                for settlement in &batch {
+                    match &settlement.outcome {
+                        Outcome::Dead { .. } => self.seen.burials += 1,
+                        Outcome::SetAside { .. } => self.seen.set_aside += 1,
+                        Outcome::Retry { attempts, .. } => self.seen.charged += u64::from(*attempts > 0),
+                        Outcome::Delivered => {}
+                    }
+                }
+                self.settles.extend(batch.iter().cloned());
+                self.later(begins, Op::Settle(epoch, leases, batch));
+            }
+            Action::Publish(destination, flight, batch) => {
+                let view = &self.machine.destinations()[destination.get()];
+                assert!(!batch.is_empty(), "an empty call");
+                assert!(view.flights <= self.brokers[destination.get()].profile.max_concurrent);
+                if view.paused.is_some() {
+                    assert_eq!(batch.len(), 1, "a probe is one message");
+                    self.seen.probes += 1;
+                } else if batch.len() == 1 && batch[0].attempt.0 > 2 && view.flights == 1 {
+                    self.seen.alone += 1;
+                }
+                let latency = self.brokers[destination.get()].latency;
+                let after = latency / 10 + self.rng.below(latency);
+                self.later(after, Op::Publish(epoch, destination, flight, batch));
+            }
+            Action::Check(destination) => self.later(begins, Op::Check(epoch, destination)),
+        }
+    }
+
+    fn carry_on(&mut self, op: Op) {
+        let answers = self.store_latency.1;
+        match op {
+            Op::Read(epoch, read) => {
+                let answer = match self.store {
+                    Some(kind) => Answer::Failed(Error::new(kind, "scripted")),
+                    None => match self.table.read(&read, self.now) {
+                        Ok(page) => Answer::Page(page),
+                        Err(keys) => Answer::Keys(keys),
+                    },
+                };
+                self.answer(epoch, answers, Event::Answered(read, answer));
+            }
+            Op::Settle(epoch, leases, batch) => {
+                let answer = match self.store {
+                    Some(kind) => {
+                        if self.rng.chance(300) {
+                            self.table.settle(self.now, &leases, &batch);
+                        }
+                        Err(Error::new(kind, "scripted"))
+                    }
+                    None => Ok(self.table.settle(self.now, &leases, &batch)),
+                };
+                self.answer(epoch, answers, Event::Settled(answer));
+            }
+            Op::Publish(epoch, destination, flight, batch) => {
+                let broker = &mut self.brokers[destination.get()];
+                let results = broker.publish(&mut self.rng, &self.ids, &batch);
+                let latency = broker.latency;
+                self.answer(epoch, latency, Event::Published(flight, results));
+            }
+            Op::Check(epoch, destination) => {
+                let answer = match self.brokers[destination.get()].mode {
+                    Mode::Down(kind) if kind != ErrorKind::Rejected => Err(Error::new(kind, "scripted")),
+                    _ => Ok(()),
+                };
+                self.answer(epoch, 500, Event::Checked(destination, answer));
+            }
+            Op::Answer(epoch, event) if epoch == self.epoch => self.tell(event),
+            Op::Answer(..) => {}
+            Op::Happens(happening) => self.happen(happening),
+        }
+    }
+
+    fn tell(&mut self, event: Event) {
+        if self.trace {
+            println!("{:>9} <- {event:?}", self.now);
+        }
+        if let Event::Answered(_, Answer::Page(page)) = &event {
+            for row in &page.rows {
+                let same = self.table.rows.get(&row.id.0).is_some_and(|stored| {
+                    stored.state == row.state && stored.next_attempt_at.is_some() == (row.retrying == Retrying::Yes)
+                });
+                self.seen.stale += u64::from(!same);
+            }
+        }
+        self.machine.on(self.tick(), event);
+    }
+
+    fn happen(&mut self, happening: Happening) {
+        if self.trace {
+            println!("{:>9} ** {happening:?}", self.now);
+        }
+        match happening {
+            Happening::Commit(id, stored) => self.table.put(id, *stored),
+            Happening::Broker(place, mode) => self.brokers[place].mode = mode,
+            Happening::Store(kind) => self.store = kind,
+            Happening::Lose(lanes) => {
+                for lane in &lanes {
+                    self.table.terms.get_mut(lane).unwrap().0 += 1;
+                }
+                let flights: usize = self.machine.destinations().iter().map(|view| view.flights).sum();
+                self.seen.lost_in_flight += u64::from(flights > 0);
+                // The relay learns of it by its own clock, or by a settle that was fenced.
+                let epoch = self.epoch;
+                self.answer(epoch, 20_000, Event::Lost(lanes));
+            }
+            Happening::Gain(lanes) => self.gain(lanes),
+            Happening::Crash => {
+                self.epoch += 1;
+                self.machine = Machine::new(self.settings.clone());
+                self.stopping = false;
+                self.happens(5_000, Happening::Start);
+            }
+            Happening::Start => self.start(),
+            Happening::Stop => {
+                self.stopping = true;
+                self.machine.on(self.tick(), Event::Stop);
+            }
+            Happening::Replay => {
+                let dead: Vec<_> =
+                    self.table.rows.iter().filter(|(_, row)| row.state == RowState::Dead && !row.malformed).collect();
+                let dead: Vec<_> = dead.into_iter().map(|(id, _)| *id).collect();
+                for id in dead {
+                    self.table.replay(id, self.now);
+                    self.replayed.push(id);
+                }
+            }
+            Happening::Delete(id) => {
+                self.table.rows.remove(&id);
+            }
+            Happening::Trust(micros) => {
+                let until = Tick::after_start(Duration::from_micros(micros));
+                self.machine.on(self.tick(), Event::Trusted(until));
+            }
+            Happening::Hint => self.machine.on(self.tick(), Event::Hint),
+        }
+    }
+
+    /// What must hold at every moment.
+    fn look_around(&mut self) {
+        let (rows, bytes) = self.machine.window();
+        assert!(rows <= self.settings.window_rows, "{rows} rows in a window of {}", self.settings.window_rows);
+        let most = self.settings.window_bytes + self.heaviest;
+        assert!(bytes <= most, "{bytes} bytes in a window of {}", self.settings.window_bytes);
+        for note in self.machine.take_notes() {
+            if self.trace {
+                println!("{:>9} -- {note:?}", self.now);
+            }
+            match &note {
+                Note::SweepFound(rows) => self.seen.swept += rows,
+                Note::Fenced(_) => self.seen.fenced += 1,
+                _ => {}
+            }
+            self.notes.push(note);
+        }
+    }
+
+    /// Rows that are not dead.
+    pub fn left(&self) -> Vec<i64> {
+        self.table.rows.iter().filter(|(_, row)| row.state != RowState::Dead).map(|(id, _)| *id).collect()
+    }
+
+    pub fn dead(&self) -> Vec<i64> {
+        self.table.rows.iter().filter(|(_, row)| row.state == RowState::Dead).map(|(id, _)| *id).collect()
+    }
+
+    /// Whether everything is delivered or dead, and the machine knows it.
+    pub fn is_done(&self) -> bool {
+        self.left().is_empty() && self.machine.is_idle()
+    }
+}
+
+fn brief(action: &Action) -> String {
+    match action {
+        Action::Read(read) => format!("read {:?} {:?} {:?}", read.ticket, read.wanted, read.room),
+        Action::Publish(destination, flight, batch) => {
+            let rows: Vec<_> = batch.iter().map(|outgoing| outgoing.message.id.0.as_u128()).collect();
+            format!("publish {destination:?} {flight:?} {rows:?}")
+        }
+        Action::Settle(_, batch) => {
+            let rows: Vec<_> = batch.iter().map(|settlement| (settlement.row.0, &settlement.outcome)).collect();
+            format!("settle {rows:?}")
+        }
+        Action::Check(destination) => format!("check {destination:?}"),
+    }
+}
+
+pub fn name(place: usize) -> DestinationName {
+    DestinationName::new(["a", "b", "c"][place])
+}
+
+/// Topic `all` goes everywhere, `only-a` to the first destination alone, and so on.
+fn topics_of(place: usize) -> TopicPattern {
+    match place {
+        0 => TopicPattern::every(),
+        _ => TopicPattern::parse("all").unwrap(),
+    }
+}
