@@ -45,9 +45,7 @@ const KNOWN: [&str; 6] = ["schema", "prefix", "pooling", "password", "password-f
 fn names(options: &StoreOptions) -> Result<Names> {
     let (settings, default) = (options.known(&KNOWN)?, Names::default());
     let text = |name: &str, default: &str| settings.get(name).map_or(default, String::as_str).to_owned();
-    // As in every other store the setting is what the tables' names begin with; `Names` adds the underscore itself.
-    let prefix = text("prefix", default.prefix());
-    Names::new(&text("schema", default.schema()), prefix.strip_suffix('_').unwrap_or(&prefix))
+    Names::new(&text("schema", default.schema()), &text("prefix", default.prefix()))
 }
 
 fn read(url: &str, options: &StoreOptions) -> Result<PostgresOptions> {
