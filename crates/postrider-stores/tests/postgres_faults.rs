@@ -126,7 +126,7 @@ async fn a_replica_is_refused() {
 }
 
 #[tokio::test]
-async fn transaction_ids_that_are_used_again_after_a_crash_lose_nothing() {
+async fn a_crash_of_the_server_discards_what_was_read_and_loses_nothing() {
     let server = Postgres::start().await.unwrap();
     let options = PostgresOptions::new(&server.url()).unwrap();
     migrate(&options, lanes(8)).await.unwrap();
@@ -140,8 +140,6 @@ async fn transaction_ids_that_are_used_again_after_a_crash_lose_nothing() {
         writer.batch_execute("rollback").await.unwrap();
     }
     assert!(relay.read_all().await.is_empty());
-    let before: i64 =
-        server.psql("postgres", "select pg_snapshot_xmax(pg_current_snapshot())").await.unwrap().parse().unwrap();
     let victim = client(&server.url()).await;
     let row = victim.query_one("select pg_backend_pid()", &[]).await.unwrap();
     signal(u32::try_from(row.get::<_, i32>(0)).unwrap(), Signal::Kill).unwrap();
@@ -160,13 +158,6 @@ async fn transaction_ids_that_are_used_again_after_a_crash_lose_nothing() {
     for n in 0..5 {
         insert(&writer, "a", &n.to_string()).await;
     }
-    let used_again: i64 = server
-        .psql("postgres", &format!("select count(*) from postrider_outbox where xid < '{before}'::xid8"))
-        .await
-        .unwrap()
-        .parse()
-        .unwrap();
-    println!("{used_again} of 5 rows have a transaction id that was used before");
     let (mut found, mut discontinued) = (Vec::new(), false);
     for _ in 0..50 {
         match relay.source.read(&relay.held, ROOM).await {
