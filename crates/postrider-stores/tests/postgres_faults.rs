@@ -1,5 +1,7 @@
 //! What PostgreSQL and the people around it do to an outbox: each a clear error, and nothing lost.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
+
 mod postgres;
 
 use std::time::{Duration, Instant};

@@ -1,6 +1,8 @@
 //! PostgreSQL through PgBouncer in transaction mode: every statement of the suite of stores, while a second client
 //! takes turns on the same two server connections.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
+
 mod postgres;
 
 use std::sync::Arc;

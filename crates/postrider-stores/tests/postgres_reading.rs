@@ -1,5 +1,7 @@
 //! Reading PostgreSQL: every committed row comes once, whatever the order of the commits, and no other row comes.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
+
 mod postgres;
 
 use std::collections::BTreeSet;
@@ -374,4 +376,35 @@ async fn rows_with_nonsense_in_every_nullable_column_come_as_malformed_and_stop_
     assert_eq!(dead.len(), 7);
     assert_eq!(operator.replay(&Default::default(), 100).await.unwrap().len(), 7);
     assert_eq!(relay.source.due(&relay.held, ROOM, &[]).await.unwrap().rows.len(), 7);
+}
+
+#[tokio::test]
+async fn no_read_scans_the_whole_table_even_without_statistics_and_with_open_transactions() {
+    let outbox = Outbox::fresh().await;
+    outbox.sql("alter table postrider_outbox set (autovacuum_enabled = off)").await;
+    let dead = "insert into postrider_outbox (topic, key, payload, state) select 't', 'k' || n, 'x', 1 from generate_series(1, 20000) n";
+    outbox.sql(dead).await;
+    let mut relay = Relay::joined(&outbox.store).await;
+    let open = outbox.client().await;
+    open.batch_execute("begin").await.unwrap();
+    insert(&open, "a", "open").await;
+    assert!(relay.read_all().await.is_empty());
+    let scans = "select seq_scan from pg_stat_user_tables where relname = 'postrider_outbox'";
+    let before = outbox.sql(scans).await;
+    for n in 0..20 {
+        outbox.enqueue(&[Message::new("t", n.to_string())]).await;
+        assert_eq!(relay.read_all().await.len(), 1);
+        relay.source.due(&relay.held, ROOM, &[]).await.unwrap();
+    }
+    open.batch_execute("commit").await.unwrap();
+    assert_eq!(payloads(&relay.read_all().await), ["open"]);
+    drop(relay);
+    let gone = format!(
+        "select count(*) = 0 from pg_stat_activity where datname = '{}' and application_name = 'postrider'",
+        outbox.database
+    );
+    while outbox.sql(&gone).await != "t" {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(outbox.sql(scans).await, before);
 }

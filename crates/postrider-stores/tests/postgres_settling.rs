@@ -1,5 +1,7 @@
 //! Settling PostgreSQL: the fence, and what is recorded.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
+
 mod postgres;
 
 use std::time::Duration;

@@ -1,5 +1,7 @@
 //! PostgreSQL against the suite of stores.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
+
 mod postgres;
 
 use postgres::harness::Harness;

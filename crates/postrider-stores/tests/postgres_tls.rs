@@ -1,5 +1,7 @@
 //! TLS to PostgreSQL: verified, and refused where it cannot be.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
+
 use std::fs::{Permissions, set_permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
