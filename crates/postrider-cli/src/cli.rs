@@ -69,6 +69,10 @@ impl Global {
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
+    /// Show the whole of it at work for 20 seconds, without any server
+    #[cfg(feature = "demo")]
+    #[command(after_help = verbs::demo::EXAMPLE)]
+    Demo(verbs::demo::Demo),
     /// Write a commented postrider.toml
     #[command(after_help = verbs::init::EXAMPLE)]
     Init(verbs::init::Init),
@@ -120,6 +124,8 @@ impl Verb {
             Self::Config(ConfigVerb::Show(show)) => show.settings.clone(),
             Self::Prune(prune) => prune.flags(),
             Self::Migrate(migrate) => migrate.flags(),
+            #[cfg(feature = "demo")]
+            Self::Demo(_) => SettingFlags::default(),
             Self::Init(_)
             | Self::Enqueue(_)
             | Self::Status(_)

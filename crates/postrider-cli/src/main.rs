@@ -1,11 +1,14 @@
 //! The `postrider` binary: the relay daemon and its tools.
 //!
 //! [`cli`] says what can be typed, [`config`] reads files, variables and flags, [`verbs`] has one file per verb,
-//! [`admin`] serves `/metrics`, `/livez`, `/readyz` and `/status`, [`wiring`] opens stores and brokers.
+//! [`admin`] serves `/metrics`, `/livez`, `/readyz` and `/status`, [`wiring`] opens stores and brokers, [`demo`] shows the
+//! whole of it at work.
 
 mod admin;
 mod cli;
 mod config;
+#[cfg(feature = "demo")]
+mod demo;
 mod exit;
 mod failure;
 mod logs;
@@ -45,15 +48,21 @@ fn run(cli: Cli) -> Outcome<Exit> {
     match &cli.verb {
         Verb::Init(init) => return init.run(&cli.global),
         Verb::Completions(completions) => return completions.run(),
+        #[cfg(feature = "demo")]
+        Verb::Demo(demo) => return block_on(demo.run(&cli.global)),
         _ => {}
     }
     let config = configured(&cli)?;
     redact::remember(config.secrets());
     logs::start(&config.log);
+    block_on(perform(cli.verb, &config))
+}
+
+fn block_on(verb: impl Future<Output = Outcome<Exit>>) -> Outcome<Exit> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|error| {
         Failure::usage(format!("cannot start: {error}"), "free memory or raise the limit of threads")
     })?;
-    let exit = runtime.block_on(perform(cli.verb, &config));
+    let exit = runtime.block_on(verb);
     // A thread that is stuck in a system call must not keep the process.
     runtime.shutdown_background();
     exit
@@ -62,6 +71,8 @@ fn run(cli: Cli) -> Outcome<Exit> {
 async fn perform(verb: Verb, config: &Config) -> Outcome<Exit> {
     match verb {
         Verb::Init(_) | Verb::Completions(_) => Ok(Exit::Good),
+        #[cfg(feature = "demo")]
+        Verb::Demo(_) => Ok(Exit::Good),
         Verb::Migrate(verb) => verb.run(config).await,
         Verb::Relay(verb) => verb.run(config).await,
         Verb::Enqueue(verb) => verb.run(config).await,

@@ -6,6 +6,8 @@ pub(crate) mod config;
 pub(crate) mod dead;
 pub(crate) mod dead_bulk;
 pub(crate) mod dead_filter;
+#[cfg(feature = "demo")]
+pub(crate) mod demo;
 pub(crate) mod enqueue;
 pub(crate) mod explain;
 pub(crate) mod init;
