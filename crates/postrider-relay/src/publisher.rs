@@ -66,18 +66,16 @@ impl Publisher {
     }
 }
 
-/// One call in a task of its own, so that a panic in a broker's client is an unknown outcome and no crash.
+/// One call in a task of its own, so that a panic in a broker's client is an unknown outcome and no crash. The task
+/// ends with the call: a relay whose future was dropped must not go on publishing beside its successor.
 async fn call(broker: Arc<dyn Broker>, batch: Vec<Outgoing>) -> Vec<Published> {
     let count = batch.len();
-    let task = tokio::spawn(async move { broker.publish(&batch).await });
-    let abort = task.abort_handle();
+    let mut task = JoinSet::new();
+    task.spawn(async move { broker.publish(&batch).await });
     let all = |text: &str| (0..count).map(|_| Published::Failed(Error::new(ErrorKind::Unknown, text))).collect();
-    match tokio::time::timeout(DEADLINE, task).await {
-        Ok(Ok(results)) => results,
-        Ok(Err(_)) => all("the broker's client ended unexpectedly; see the log for its panic"),
-        Err(_) => {
-            abort.abort();
-            all("the broker did not answer in time")
-        }
+    match tokio::time::timeout(DEADLINE, task.join_next()).await {
+        Ok(Some(Ok(results))) => results,
+        Ok(_) => all("the broker's client ended unexpectedly; see the log for its panic"),
+        Err(_) => all("the broker did not answer in time"),
     }
 }
