@@ -96,10 +96,10 @@ impl Folder {
 /// # Errors
 /// When the folder, the database or a port cannot be used.
 pub(crate) async fn run(plan: Plan) -> Outcome<Exit> {
+    let folder = Folder::open(plan.keep.clone())?;
     let mut screen = Screen::new();
     let ink = Ink(screen.has_colours());
     greet(&mut screen, &plan, ink);
-    let folder = Folder::open(plan.keep.clone())?;
     let path = folder.path().join(FILE);
     let began = Instant::now();
     let mut director = prepare(&plan, &path, began, screen).await?;
