@@ -19,6 +19,9 @@ use crate::tick::Tick;
 /// How long a row waits that no route leads anywhere for: until somebody mends the configuration.
 const NOWHERE_RETRY: Duration = Duration::from_secs(60);
 
+/// The most rows of one look that found nothing but rows that cannot go; what lies behind them waits.
+const LONGEST_LOOK: usize = 8_192;
+
 /// How a row was found, which says what to believe of its `closed` mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Found {
@@ -273,6 +276,7 @@ impl Machine {
         let (mut blocked, mut seen, mut unsure) = (Destinations::NONE, Destinations::NONE, record.held_back());
         let mut scheduled = Destinations::NONE;
         let (mut admitted, mut complete) = (false, !page.more);
+        let brought = page.rows.len();
         for row in page.rows {
             let owed = self.owed(&row);
             if stale_from.is_some_and(|stale| stale < row.id) {
@@ -300,12 +304,17 @@ impl Machine {
         }
         let Some(record) = self.keys.get_mut(key) else { return };
         let stale = stale || !unsure.is_empty();
-        record.resting = !admitted && !stale && record.members > 0;
-        record.scheduled = if !stale && (complete || !admitted) { scheduled } else { Destinations::NONE };
+        let hidden = page.more && !admitted && !stale && brought < LONGEST_LOOK;
+        record.look_rows = if hidden { brought.saturating_mul(2) } else { 0 };
+        record.resting = !hidden && !admitted && !stale && record.members > 0;
+        record.scheduled = if !stale && (complete || !admitted && !hidden) { scheduled } else { Destinations::NONE };
         if complete && !stale {
             record.saw(seen);
         } else {
             record.aside = record.aside.with(seen);
+        }
+        if page.more && !admitted && !stale && !hidden {
+            record.scheduled = record.aside;
         }
         self.review(key);
     }

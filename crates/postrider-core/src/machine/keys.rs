@@ -54,6 +54,8 @@ pub(super) struct KeyRecord {
     pub(super) look_again: bool,
     /// A look at the table is asked for or under way.
     pub(super) looking: bool,
+    /// How many rows the next look must ask for at least, to see beyond those that cannot go.
+    pub(super) look_rows: usize,
     /// The lowest row that was held back since the look under way was sent: what it brings after this row is stale.
     pub(super) held_back_from: Option<RowId>,
     /// Rows of this key in the window.
@@ -79,6 +81,7 @@ impl KeyRecord {
             resting: false,
             look_again: false,
             looking: false,
+            look_rows: 0,
             held_back_from: None,
             members: 0,
             failing: Destinations::NONE,

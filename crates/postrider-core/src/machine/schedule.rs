@@ -195,8 +195,8 @@ impl Machine {
             }
             Kind::Look => {
                 let (lane, key) = self.next_look()?;
-                let members = self.keys.get(&key).map_or(0, |record| record.members);
-                Some((Wanted::Key(lane, key), free.min(LOOK_PAGE) + members))
+                let (members, least) = self.keys.get(&key).map_or((0, 0), |record| (record.members, record.look_rows));
+                Some((Wanted::Key(lane, key), free.min(LOOK_PAGE).max(least) + members))
             }
             Kind::Walk if self.keys.looks_waiting() >= MAX_LOOKS => None,
             Kind::Walk => {

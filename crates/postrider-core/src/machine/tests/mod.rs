@@ -1,6 +1,11 @@
 //! The rules, one by one, in a small simulated world; then many worlds at random.
 
+mod blame;
 mod broker;
+mod destinations;
+mod order;
 mod random;
+mod speed;
 mod table;
+mod waiting;
 mod world;

@@ -90,6 +90,8 @@ pub struct World {
     pub store_latency: (u64, u64),
     pub ids: BTreeMap<MessageId, i64>,
     pub replayed: Vec<i64>,
+    pub reads: Vec<Wanted>,
+    reading: bool,
     pub heaviest: usize,
     pub trace: bool,
     store: Option<ErrorKind>,
@@ -140,6 +142,8 @@ impl World {
             store_latency: (300, 300),
             ids: BTreeMap::new(),
             replayed: Vec::new(),
+            reads: Vec::new(),
+            reading: false,
             heaviest: 0,
             trace: std::env::var_os("POSTRIDER_TRACE").is_some(),
             store: None,
@@ -175,6 +179,7 @@ impl World {
         self.epoch += 1;
         self.stopping = false;
         self.machine = Machine::new(self.settings.clone());
+        self.reading = false;
         let trusted = Event::Trusted(Tick::after_start(Duration::from_secs(1_000_000)));
         self.machine.on(self.tick(), trusted);
         let lanes = (0..self.table.lanes).map(Lane).collect();
@@ -321,6 +326,9 @@ impl World {
                     Wanted::Walk(..) => self.seen.walks += 1,
                     _ => {}
                 }
+                assert!(!self.reading, "two reads at once");
+                self.reading = true;
+                self.reads.push(read.wanted.clone());
                 self.later(begins, Op::Read(epoch, read));
             }
             Action::Settle(leases, batch) => {
@@ -409,6 +417,7 @@ impl World {
                 self.seen.stale += u64::from(!same);
             }
         }
+        self.reading &= !matches!(event, Event::Answered(..));
         self.machine.on(self.tick(), event);
     }
 
@@ -434,7 +443,7 @@ impl World {
             Happening::Crash => {
                 self.epoch += 1;
                 self.machine = Machine::new(self.settings.clone());
-                self.stopping = false;
+                (self.stopping, self.reading) = (false, false);
                 self.happens(5_000, Happening::Start);
             }
             Happening::Start => self.start(),

@@ -1,0 +1,152 @@
+//! Who is to blame, and what a pause does.
+
+use std::collections::BTreeSet;
+
+use super::broker::{Mode, Poison};
+use super::world::{Happening, World};
+use crate::machine::Note;
+use crate::*;
+
+const OUTAGES: [Mode; 5] = [
+    Mode::Down(ErrorKind::Unavailable),
+    Mode::Down(ErrorKind::Throttled),
+    Mode::Down(ErrorKind::Config),
+    Mode::Down(ErrorKind::Unknown),
+    Mode::Mute,
+];
+
+#[test]
+fn a_paused_destination_counts_no_attempt_and_goes_on_by_itself() {
+    for isolation in [Isolation::SharedConnection, Isolation::PerMessage] {
+        for mode in OUTAGES {
+            let mut world = World::small(OrderInBatch::Kept, isolation);
+            world.brokers[0].mode = mode;
+            for n in 0..100 {
+                world.keyed(&format!("k{}", n % 9));
+            }
+            world.run(60_000);
+            assert!(world.notes.iter().any(|note| matches!(note, Note::Paused(..))), "{mode:?}");
+            world.brokers[0].mode = Mode::Up;
+            assert!(world.until(60, World::is_done));
+            assert_eq!(world.seen.charged, 0, "{mode:?} {isolation:?}");
+            assert!(world.dead().is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_probe_is_one_message_and_rotates_over_the_keys() {
+    let mut world = World::small(OrderInBatch::Kept, Isolation::SharedConnection);
+    world.brokers[0].mode = Mode::Down(ErrorKind::Unavailable);
+    for n in 0..12 {
+        world.keyed(&format!("k{n}"));
+    }
+    world.until(600, |world| world.brokers[0].calls.len() > 13);
+    let probes: BTreeSet<_> = world.brokers[0].calls[1..13].iter().map(|call| call[0]).collect();
+    assert!(world.brokers[0].calls[1..].iter().all(|call| call.len() == 1));
+    assert_eq!(probes.len(), 12, "a different key each time");
+}
+
+#[test]
+fn sixteen_distinct_rejections_pause_and_one_message_alone_is_charged() {
+    let mut world = World::small(OrderInBatch::Kept, Isolation::PerMessage);
+    world.brokers[0].mode = Mode::Down(ErrorKind::Rejected);
+    for _ in 0..100 {
+        world.unkeyed();
+    }
+    world.run(30_000);
+    assert!(world.notes.iter().any(|note| matches!(note, Note::Paused(_, ErrorKind::Rejected, _))));
+    assert!(world.dead().is_empty());
+    let charged: BTreeSet<_> = world.table.rows.iter().filter(|(_, row)| row.attempts > 0).map(|(id, _)| *id).collect();
+    assert!(charged.len() < 16, "{charged:?}");
+    world.brokers[0].mode = Mode::Up;
+    assert!(world.until(60, World::is_done));
+
+    let bad = world.unkeyed();
+    let poison = world.id(bad);
+    world.brokers[0].poison.insert(poison, Poison::Fails(ErrorKind::Rejected));
+    assert!(world.until(60, |world| world.dead() == [bad]));
+}
+
+#[test]
+fn a_message_that_breaks_the_connection_alone_becomes_dead_and_no_innocent_is_charged() {
+    for order in [OrderInBatch::Kept, OrderInBatch::NotKept] {
+        let mut world = World::small(order, Isolation::SharedConnection);
+        let bad = world.keyed("bad");
+        let poison = world.id(bad);
+        world.brokers[0].poison.insert(poison, Poison::Breaks);
+        for n in 0..4_000 {
+            let key = format!("k{}", n % 50);
+            world.write(Message::new("all", "x").key(&key), n * 5_000, |_| ());
+        }
+        assert!(world.until(120, World::is_done));
+        assert_eq!(world.dead(), [bad]);
+        let charged: BTreeSet<_> = world.settles.iter().filter(|s| charged(s)).map(|s| s.row.0).collect();
+        assert_eq!(charged, BTreeSet::from([bad]));
+    }
+}
+
+fn charged(settlement: &Settlement) -> bool {
+    match settlement.outcome {
+        Outcome::Retry { attempts, .. } | Outcome::Dead { attempts, .. } => attempts > 0,
+        _ => false,
+    }
+}
+
+#[test]
+fn an_unknown_outcome_is_sent_again_with_the_same_id_and_a_higher_attempt() {
+    let mut world = World::small(OrderInBatch::NotKept, Isolation::PerMessage);
+    world.brokers[0].mode = Mode::Mute;
+    let first = world.keyed("k");
+    let second = world.keyed("k");
+    world.run(3_000);
+    assert!(world.brokers[0].rows().iter().all(|row| *row == first), "the key stays closed");
+    world.brokers[0].mode = Mode::Up;
+    assert!(world.until(60, World::is_done));
+    let log = &world.brokers[0].log;
+    assert!(log.len() > 2 && log.last().is_some_and(|last| last.row == second));
+    let repeats: Vec<_> = log.iter().filter(|accepted| accepted.row == first).collect();
+    assert!(repeats.windows(2).all(|pair| pair[0].id == pair[1].id && pair[0].attempt < pair[1].attempt));
+}
+
+#[test]
+fn a_short_answer_is_an_error_for_all_of_it() {
+    let mut world = World::small(OrderInBatch::Kept, Isolation::SharedConnection);
+    for n in 0..10 {
+        world.keyed(&format!("k{n}"));
+    }
+    world.brokers[0].short = 1_000;
+    world.run(10);
+    world.brokers[0].short = 0;
+    assert!(world.until(60, World::is_done));
+    assert_eq!(world.brokers[0].rows().iter().collect::<BTreeSet<_>>().len(), 10);
+}
+
+#[test]
+fn a_window_full_of_one_bad_key_does_not_keep_the_others_out() {
+    let mut world = World::small(OrderInBatch::Kept, Isolation::PerMessage);
+    (world.settings.window_rows, world.settings.page_rows) = (16, 16);
+    world.start();
+    let bad = world.keyed("bad");
+    let poison = world.id(bad);
+    world.brokers[0].poison.insert(poison, Poison::Fails(ErrorKind::Unavailable));
+    for _ in 0..100 {
+        world.keyed("bad");
+    }
+    for _ in 0..100 {
+        world.unkeyed();
+    }
+    assert!(world.until(600, |world| world.brokers[0].rows().len() >= 100), "{:?}", world.brokers[0].rows().len());
+}
+
+#[test]
+fn a_look_that_succeeds_ends_a_pause() {
+    let mut world = World::small(OrderInBatch::Kept, Isolation::PerMessage);
+    world.brokers[0].mode = Mode::Down(ErrorKind::Unavailable);
+    let row = world.unkeyed();
+    world.until(5, |world| world.machine.destinations()[0].paused.is_some());
+    world.happens(0, Happening::Delete(row));
+    world.happens(0, Happening::Stop);
+    world.brokers[0].mode = Mode::Up;
+    assert!(world.until(60, |world| world.machine.destinations()[0].paused.is_none()));
+}
