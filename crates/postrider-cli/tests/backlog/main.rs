@@ -102,7 +102,7 @@ async fn a_backlog_with_delayed_and_dead_rows_beside_it_drains_in_little_memory(
 async fn large_rows_travel_within_the_windows_bytes() {
     let Some(server) = server("large rows over PostgreSQL").await else { return };
     let (store, client) = outbox(server).await;
-    let rows = scaled(2_000).max(100);
+    let rows = scaled(2_000).max(80);
     fill(&client, rows, 1 << 20).await;
     let measured = relay::drain(&store, "[broker.out]\nurl = \"memory:\"\n");
     report("rows of 1 MiB", rows, &measured);
