@@ -21,8 +21,8 @@ use super::record::{Answer, Delivery};
 use super::signature::Verifier;
 use crate::failure::{Failure, Outcome};
 
-/// How late a late answer is.
-const LATE: Duration = Duration::from_millis(400);
+/// How late a late answer is: longer than it takes until the relay that waits for it is killed.
+const LATE: Duration = Duration::from_secs(3);
 /// How far back latencies are remembered.
 const RECENT: Duration = Duration::from_secs(3);
 
