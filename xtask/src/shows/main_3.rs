@@ -9,14 +9,14 @@ pub const SHOW: Show = Show {
     steps: &[
         Step::Tests {
             does: "every crash point, on every store",
-            package: "postrider",
+            package: "postrider-relay",
             target: "crash_matrix",
             filter: "",
         },
         Step::Tests {
             does: "kill -9 of the binary, a hundred times on PostgreSQL and on SQLite",
             package: "postrider-cli",
-            target: "kill",
+            target: "kill_nine",
             filter: "",
         },
     ],

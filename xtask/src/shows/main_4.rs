@@ -8,7 +8,7 @@ pub const SHOW: Show = Show {
     says: "transactions that commit against their order, long, rolled back, with savepoints, prepared, of a million rows",
     steps: &[Step::Tests {
         does: "everything is delivered, nothing waits for an unrelated transaction",
-        package: "postrider",
+        package: "postrider-cli",
         target: "transactions",
         filter: "",
     }],
