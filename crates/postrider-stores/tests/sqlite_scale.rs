@@ -149,3 +149,37 @@ async fn the_relay_leaves_the_write_lock_free_in_between() {
     assert!(got > 5, "it was free {got} times in {time:?}");
     assert!(longest < Duration::from_millis(150), "{longest:?}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_writer_that_never_pauses_does_not_starve_the_lease() {
+    let outbox = start().await;
+    let (done, stop) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (path, asked, written) = (outbox.path(), Arc::clone(&stop), Arc::clone(&done));
+    let writer = std::thread::spawn(move || {
+        let connection = Connection::open(path).unwrap();
+        connection.busy_timeout(Duration::from_secs(30)).unwrap();
+        while !asked.load(Ordering::Relaxed) {
+            fill(&connection, 2_000, 5, "", "");
+            written.store(true, Ordering::Relaxed);
+        }
+    });
+    while !done.load(Ordering::Relaxed) {
+        tokio::task::yield_now().await;
+    }
+    let mut leases = outbox.store().leases().await.unwrap();
+    let me = postrider_core::RelayId(uuid::Uuid::from_u128(1));
+    leases.join(me, "starving", Duration::from_secs(60)).await.unwrap();
+    let mut times = Vec::new();
+    for _ in 0..50 {
+        // Spread over many of the writer's transactions.
+        tokio::time::sleep(Duration::from_millis(3)).await;
+        let begun = Instant::now();
+        leases.renew(me, Duration::from_secs(60)).await.unwrap();
+        times.push(begun.elapsed());
+    }
+    stop.store(true, Ordering::Relaxed);
+    writer.join().unwrap();
+    times.sort();
+    println!("renewals beside a writer that never pauses: median {:?}, longest {:?}", times[25], times[49]);
+    assert!(times[49] < Duration::from_secs(1), "{times:?}");
+}

@@ -11,6 +11,8 @@ use super::fault::classify;
 
 /// How long a statement waits for the write lock.
 const BUSY: Duration = Duration::from_secs(5);
+/// A writer that goes on at once leaves the lock for some ten microseconds; at this pace one of them is met soon.
+const BETWEEN_TRIES: Duration = Duration::from_micros(500);
 
 /// What a connection may do and what its commits are worth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,11 +108,18 @@ fn open(options: &SqliteOptions, used_for: Use) -> Result<Connection> {
     })
 }
 
-/// Opens the file with these flags and the busy timeout.
+/// Waits for another writer: SQLite's own handler sleeps up to 100 ms between two tries, so that an application which
+/// writes without a pause keeps a lease from being renewed for seconds.
+fn wait_for_the_lock(tries: i32) -> bool {
+    std::thread::sleep(BETWEEN_TRIES);
+    BETWEEN_TRIES * u32::try_from(tries).unwrap_or(u32::MAX) < BUSY
+}
+
+/// Opens the file with these flags and the busy handler.
 pub(super) fn connect(options: &SqliteOptions, flags: OpenFlags) -> Result<Connection> {
     let failed = |error| classify(options, "opening the store", error);
     let connection = Connection::open_with_flags(options.file(), flags).map_err(failed)?;
-    connection.busy_timeout(BUSY).map_err(failed)?;
+    connection.busy_handler(Some(wait_for_the_lock)).map_err(failed)?;
     connection.set_prepared_statement_cache_capacity(64);
     Ok(connection)
 }
