@@ -1,5 +1,7 @@
 //! `postrider demo`, run as a user runs it.
 
+#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "a test fails by a panic")]
+
 use std::path::Path;
 use std::process::{Command, Output};
 

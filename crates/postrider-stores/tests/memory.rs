@@ -1,5 +1,7 @@
 //! The store in memory against the suite of stores.
 
+#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "a test fails by a panic")]
+
 use std::sync::Arc;
 use std::time::Duration;
 

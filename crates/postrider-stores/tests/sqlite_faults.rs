@@ -1,5 +1,7 @@
 //! What can be wrong with an SQLite file, and what a relay gets for it: a clear error, and nothing lost.
 
+#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "a test fails by a panic")]
+
 mod sqlite;
 
 use std::time::{Duration, Instant};

@@ -140,10 +140,13 @@ impl Table {
                     let old = self.given.get(lane).is_some_and(|(term, given)| {
                         given.contains(id) && read.lanes.iter().any(|held| held.lane == *lane && held.term == *term)
                     });
-                    if stored.lane == *lane && old && stored.ordinary() && stored.deliver_at.is_none() {
-                        if !page.take(self.view(*id, stored, now)) {
-                            break;
-                        }
+                    if stored.lane == *lane
+                        && old
+                        && stored.ordinary()
+                        && stored.deliver_at.is_none()
+                        && !page.take(self.view(*id, stored, now))
+                    {
+                        break;
                     }
                 }
             }
