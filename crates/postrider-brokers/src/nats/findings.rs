@@ -49,8 +49,13 @@ pub(super) async fn look(settings: &Settings, context: &Context, destinations: &
 }
 
 async fn server(settings: &Settings, context: &Context, findings: &mut Vec<Finding>) -> Result<()> {
+    let client = context.client();
+    let (major, minor, patch) = SAFE;
+    let old = !client.is_server_compatible(major, minor, patch);
     match context.query_account().await {
         Ok(_) => {}
+        // JetStream answers, in an older form than the client knows: that is no lack of permission.
+        Err(error) if old && error.kind() == AccountErrorKind::Other => {}
         Err(error) => match error.kind() {
             AccountErrorKind::JetStreamUnavailable | AccountErrorKind::JetStream(_) => {
                 let text = format!("JetStream is not enabled at {}; start the server with -js", settings.shown);
@@ -59,9 +64,7 @@ async fn server(settings: &Settings, context: &Context, findings: &mut Vec<Findi
             _ => findings.push(unseen("JetStream", &error.to_string())),
         },
     }
-    let client = context.client();
-    let (major, minor, patch) = SAFE;
-    if !client.is_server_compatible(major, minor, patch) {
+    if old {
         findings.push(Finding {
             level: Level::Warning,
             subject: settings.shown.clone(),
