@@ -48,6 +48,32 @@ pub(crate) fn ddl(config: &Config) -> Outcome<String> {
     postrider_stores::ddl(store_url(config)?, &migrate_options(config)).map_err(|error| Failure::store(&error))
 }
 
+/// The SQL of the roles; only PostgreSQL has some.
+pub(crate) fn roles(config: &Config) -> Outcome<String> {
+    let scheme = store_url(config)?.split(':').next().unwrap_or_default();
+    if !matches!(scheme, "postgres" | "postgresql") {
+        return Err(Failure::usage(
+            format!("a {scheme} outbox has no roles"),
+            "name a PostgreSQL outbox with --store; who may write a file is said by its permissions",
+        ));
+    }
+    postgres_roles(config)
+}
+
+#[cfg(feature = "postgres")]
+fn postgres_roles(config: &Config) -> Outcome<String> {
+    use postrider_stores::postgres::{Names, roles};
+    let default = Names::default();
+    let schema = config.outbox.schema.as_deref().unwrap_or(default.schema());
+    let prefix = config.outbox.prefix.as_deref().unwrap_or(default.prefix());
+    Names::new(schema, prefix).map(|names| roles(&names)).map_err(|error| Failure::store(&error))
+}
+
+#[cfg(not(feature = "postgres"))]
+fn postgres_roles(_config: &Config) -> Outcome<String> {
+    Err(Failure::usage("this postrider has no PostgreSQL", "build it with --features postgres"))
+}
+
 /// What a migration would have to do, in words; none when the tables are up to date.
 pub(crate) async fn outstanding(config: &Config) -> Outcome<Option<String>> {
     store_url(config)?;

@@ -12,6 +12,7 @@ use crate::{output, wiring};
 pub(crate) const EXAMPLE: &str = "Examples:
   postrider migrate --store sqlite:app.db
   postrider migrate --store postgres://admin@db/shop --print > outbox.sql
+  postrider migrate --store postgres://admin@db/shop --roles > roles.sql
   postrider migrate --check        # in CI: exit code 1 when the tables are behind";
 
 /// Creates or upgrades the tables; safe to run by several at once and again.
@@ -20,6 +21,9 @@ pub(crate) struct Migrate {
     /// Print the SQL of new tables and change nothing
     #[arg(long, conflicts_with = "check")]
     print: bool,
+    /// Print the SQL of the writer's, the relay's and the administrator's role (PostgreSQL) and change nothing
+    #[arg(long, conflicts_with_all = ["check", "print"])]
+    roles: bool,
     /// Change nothing; exit code 1 when the tables are missing or behind
     #[arg(long)]
     check: bool,
@@ -39,6 +43,10 @@ impl Migrate {
     pub(crate) async fn run(&self, config: &Config) -> Outcome<Exit> {
         if self.print {
             output::print(wiring::ddl(config)?.trim_end())?;
+            return Ok(Exit::Good);
+        }
+        if self.roles {
+            output::print(wiring::roles(config)?.trim_end())?;
             return Ok(Exit::Good);
         }
         if self.check {
