@@ -137,3 +137,8 @@ pub use postrider_relay::{Relay, RelayBuilder, RelayHandle, RelaySnapshot, Relay
 pub use postrider_stores as stores;
 #[cfg(feature = "relay")]
 pub use tokio_util::sync::CancellationToken;
+
+/// The Rust of the README, compiled with the examples above.
+#[cfg(all(doctest, feature = "sqlx-postgres", feature = "store-postgres", feature = "broker-nats"))]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

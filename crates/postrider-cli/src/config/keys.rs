@@ -115,7 +115,7 @@ pub(crate) const KEYS: &[Key] = &[
     global("store", bare("outbox.store", Kind::Address, "sqlite:app.db", "Where messages wait: postgres://user@host/database, or sqlite:FILE.")),
     secret("outbox.store_password", "The database's password, where it is not part of the address."),
     bare("outbox.store_password_file", Kind::Text, "/run/secrets/database", "A file that holds the database's password."),
-    bare("outbox.schema", Kind::Text, "public", "The schema of the tables (PostgreSQL); by default the first of the search path."),
+    bare("outbox.schema", Kind::Text, "public", "The schema of the tables (PostgreSQL); public by default."),
     key("outbox.prefix", Kind::Text, Some("postrider_"), "What the names of the tables begin with; it ends with an underscore."),
     bare("outbox.lanes", Kind::Count { least: 1, most: 4096 }, "64", "Shares of the keys, fixed when the tables are made (PostgreSQL 64, SQLite 8 by default); 1 gives one global order."),
     bare("outbox.pooling", Kind::Choice(POOLING), "transaction", "What stands between here and PostgreSQL: direct, or transaction for a pooler in transaction mode such as PgBouncer."),

@@ -5,6 +5,8 @@ pub(crate) mod keys;
 pub(crate) mod layers;
 pub(crate) mod nearest;
 mod reader;
+#[cfg(test)]
+mod reference;
 mod routing;
 mod sections;
 pub(crate) mod show;

@@ -1,0 +1,107 @@
+//! What a reader has at hand: a shell in an empty folder, the binary and its servers.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use postrider_testkit::servers::nats::NatsServer;
+use postrider_testkit::servers::postgres;
+use tempfile::TempDir;
+
+use crate::blocks::Block;
+
+/// A reader's machine, for one document.
+pub struct Machine {
+    folder: TempDir,
+    variables: Vec<(&'static str, String)>,
+    _nats: Option<NatsServer>,
+}
+
+impl Machine {
+    /// A machine with what the blocks use. The error says what could not be had.
+    pub async fn for_blocks(blocks: &[&Block]) -> Result<Self, String> {
+        let uses = |what: &str| blocks.iter().any(|block| block.text.contains(what) || block.language == what);
+        let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+        let bin = folder.path().join("bin");
+        std::fs::create_dir(&bin).map_err(|error| error.to_string())?;
+        let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let links = [
+            (PathBuf::from(env!("CARGO_BIN_EXE_postrider")), "bin/postrider"),
+            (repository.join("examples"), "examples"),
+        ];
+        for (target, name) in links {
+            std::os::unix::fs::symlink(target, folder.path().join(name)).map_err(|error| error.to_string())?;
+        }
+        if uses("python3") || uses("python") {
+            std::os::unix::fs::symlink(python(uses("postgres.py"))?, bin.join("python3"))
+                .map_err(|error| error.to_string())?;
+        }
+        let mut variables = vec![
+            ("PATH", format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default())),
+            // Nothing is asked of a port that a stranger may have.
+            ("POSTRIDER_ADMIN__LISTEN", format!("127.0.0.1:{}", free_port()?)),
+        ];
+        if uses("$DATABASE_URL") || uses("sql") {
+            let cluster = postgres::shared().await.map_err(|error| format!("postgres: {error}"))?;
+            let url = cluster.fresh_database().await.map_err(|error| format!("postgres: {error}"))?;
+            variables.push(("DATABASE_URL", url));
+        }
+        let nats = match uses("$NATS_URL") {
+            true => Some(NatsServer::start().await.map_err(|error| format!("nats: {error}"))?),
+            false => None,
+        };
+        variables.extend(nats.iter().map(|server| ("NATS_URL", server.url())));
+        Ok(Self { folder, variables, _nats: nats })
+    }
+
+    /// Runs a block to its end; what it wrote to standard output. The error is all that it wrote.
+    pub fn run(&self, block: &Block) -> Result<String, String> {
+        if let Some(file) = block.marks.iter().find_map(|mark| mark.strip_prefix("sqlite=")) {
+            let database =
+                rusqlite::Connection::open(self.folder.path().join(file)).map_err(|error| error.to_string())?;
+            return database.execute_batch(&block.text).map(|()| String::new()).map_err(|error| error.to_string());
+        }
+        let mut command = match block.language.as_str() {
+            "sh" => Command::new("bash"),
+            "sql" => Command::new("psql"),
+            "python" => Command::new(self.folder.path().join("bin/python3")),
+            language => return Err(format!("nobody knows how to run {language}")),
+        };
+        match block.language.as_str() {
+            "sh" => command.args(["-euo", "pipefail", "-s"]),
+            "sql" => command.args(["-X", "-q", "-v", "ON_ERROR_STOP=1", &self.variable("DATABASE_URL")]),
+            _ => command.arg("-"),
+        };
+        command.current_dir(self.folder.path()).envs(self.variables.iter().map(|(name, value)| (name, value)));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
+        if let Some(mut input) = process.stdin.take() {
+            input.write_all(block.text.as_bytes()).map_err(|error| error.to_string())?;
+        }
+        let ended = process.wait_with_output().map_err(|error| error.to_string())?;
+        let (out, err) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+        if ended.status.success() { Ok(out.into_owned()) } else { Err(format!("{}\n{out}{err}", ended.status)) }
+    }
+
+    fn variable(&self, name: &str) -> String {
+        self.variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone()).unwrap_or_default()
+    }
+}
+
+/// A Python, with psycopg where that is needed.
+fn python(with_psycopg: bool) -> Result<PathBuf, String> {
+    let candidates = [
+        PathBuf::from("/usr/bin/python3"),
+        PathBuf::from("/usr/local/bin/python3"),
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join("psycopg/bin/python"),
+    ];
+    let import = if with_psycopg { "import psycopg" } else { "import json" };
+    let works =
+        |python: &&PathBuf| Command::new(python).args(["-c", import]).output().is_ok_and(|ran| ran.status.success());
+    candidates.iter().find(works).cloned().ok_or_else(|| "psycopg: no Python here has it".to_owned())
+}
+
+fn free_port() -> Result<u16, String> {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
+    listener.local_addr().map(|address| address.port()).map_err(|error| error.to_string())
+}
