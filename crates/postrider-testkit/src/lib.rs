@@ -4,5 +4,7 @@
 
 pub mod crash_matrix;
 pub mod dying;
+pub mod proxy;
 pub mod servers;
 pub mod suites;
+pub mod verdict;

@@ -11,13 +11,13 @@ pub const SHOW: Show = Show {
             does: "broker stopped, stream deleted, endpoint failing, credentials revoked, a minute each",
             package: "postrider-cli",
             target: "outage",
-            filter: "",
+            filter: "drains_in_order",
         },
         Step::Tests {
             does: "the message that makes the broker drop the connection",
-            package: "postrider",
-            target: "bad_input",
-            filter: "drop_the_connection",
+            package: "postrider-cli",
+            target: "outage",
+            filter: "poison::",
         },
     ],
 };

@@ -22,7 +22,10 @@ pub(super) fn classify(shown: &str, subject: &str, error: &PublishError) -> Erro
             let text = doing("the message with its headers is larger than the server's max_payload");
             Error::new(ErrorKind::Rejected, text).because(error.to_string())
         }
-        PublishErrorKind::TimedOut => Error::new(ErrorKind::Unknown, doing("no acknowledgement in time")),
+        // A plain subscriber of the subject keeps the server from telling that no stream stores it.
+        PublishErrorKind::TimedOut => {
+            Error::new(ErrorKind::Unknown, doing("no acknowledgement in time; does a stream cover the subject?"))
+        }
         PublishErrorKind::BrokenPipe => Error::new(ErrorKind::Unknown, doing("the connection was lost")),
         PublishErrorKind::MaxAckPending => {
             Error::new(ErrorKind::Throttled, doing("too many messages wait for their acknowledgement"))

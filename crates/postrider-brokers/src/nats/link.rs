@@ -197,6 +197,11 @@ fn unconnected(text: &str) -> (ErrorKind, String) {
             let advice = "check the server's certificate and the option ca_file";
             (ErrorKind::Config, format!("{text}; {advice}"))
         }
+        // The client keeps the operating system's word to itself.
+        "IO error" => {
+            (ErrorKind::Unavailable, "the connection is refused or breaks off; is the server running?".into())
+        }
+        "DNS error" => (ErrorKind::Unavailable, "the server's name is not found".into()),
         _ => (ErrorKind::Unavailable, format!("{text}; is the server running?")),
     }
 }
