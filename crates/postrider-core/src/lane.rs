@@ -19,7 +19,7 @@ impl fmt::Display for Lane {
 pub struct LaneCount(u16);
 
 impl LaneCount {
-    /// One lane: global order.
+    /// One lane: one relay at a time, the others stand by.
     pub const ONE: Self = Self(1);
 
     /// The largest number of lanes.

@@ -52,7 +52,8 @@ impl Outbox {
 
     /// The same outbox with a number of lanes for [`migrate`](Self::migrate) to create it with.
     ///
-    /// 64 on PostgreSQL and 8 on SQLite unless it is set; fixed once the tables are there. One lane is global order.
+    /// 64 on PostgreSQL and 8 on SQLite unless it is set; fixed once the tables are there. With one lane, one relay
+    /// at a time does all the work. One order of all messages is one key for all of them.
     #[must_use]
     pub fn lanes(mut self, lanes: LaneCount) -> Self {
         self.lanes = Some(lanes);

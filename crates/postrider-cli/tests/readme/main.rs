@@ -63,6 +63,11 @@ async fn the_page_for_other_languages_does_what_it_says() {
 }
 
 #[tokio::test]
+async fn the_page_about_settings_does_what_it_says() {
+    run("docs/configuration.md").await;
+}
+
+#[tokio::test]
 async fn the_page_for_operators_does_what_it_says() {
     run("docs/operating.md").await;
 }
@@ -70,7 +75,7 @@ async fn the_page_for_operators_does_what_it_says() {
 /// A block that nobody runs and that does not say so would be believed.
 #[test]
 fn every_block_says_whether_it_is_run_and_somebody_runs_it() {
-    let run_here = ["README.md", "docs/sql.md", "docs/operating.md"];
+    let run_here = ["README.md", "docs/sql.md", "docs/configuration.md", "docs/operating.md"];
     for (document, text) in documents() {
         for block in blocks::of(&document, &text) {
             let Some(what) = block.what_for() else {
