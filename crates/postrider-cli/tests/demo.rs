@@ -3,10 +3,12 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "a test fails by a panic")]
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
+
+use postrider_testkit::command::command;
 
 fn demo(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_postrider"));
+    let mut command = command(env!("CARGO_BIN_EXE_postrider"));
     command.arg("demo").args(arguments).current_dir(folder).output().unwrap()
 }
 
@@ -40,7 +42,7 @@ fn what_the_demo_keeps_is_an_outbox_that_the_other_verbs_read() {
     let folder = tempfile::tempdir().unwrap();
     let output = demo(folder.path(), &["--seconds", "2", "--rate", "50", "--keep", "kept"]);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stdout));
-    let mut list = Command::new(env!("CARGO_BIN_EXE_postrider"));
+    let mut list = command(env!("CARGO_BIN_EXE_postrider"));
     let list = list.args(["dead", "list", "--store", "sqlite:kept/demo.db"]).current_dir(folder.path());
     let listed = String::from_utf8(list.output().unwrap().stdout).unwrap();
     assert!(listed.contains("orders.placed"), "{listed}");

@@ -2,6 +2,7 @@
 
 #![expect(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a case of a suite fails by a panic")]
 
+pub mod command;
 pub mod crash_matrix;
 pub mod dying;
 pub mod proxy;

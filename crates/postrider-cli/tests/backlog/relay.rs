@@ -12,7 +12,7 @@ pub struct Measured {
 }
 
 fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_postrider"));
+    let mut command = postrider_testkit::command::command(env!("CARGO_BIN_EXE_postrider"));
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::inherit());
     command
 }

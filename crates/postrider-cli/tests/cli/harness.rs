@@ -52,11 +52,8 @@ impl Place {
 
     /// The command, in this folder and with a clean environment.
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_postrider"));
+        let mut command = postrider_testkit::command::command(env!("CARGO_BIN_EXE_postrider"));
         command.args(arguments).current_dir(self.folder.path()).stdin(Stdio::null());
-        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("POSTRIDER_")) {
-            command.env_remove(name);
-        }
         command
     }
 

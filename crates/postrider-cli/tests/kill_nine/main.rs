@@ -9,6 +9,7 @@ mod postgres;
 mod sqlite;
 mod verdict;
 
+use postrider_testkit::command::command;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -33,7 +34,7 @@ fn kills() -> usize {
 }
 
 fn binary(store: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_postrider"));
+    let mut command = command(env!("CARGO_BIN_EXE_postrider"));
     command.args(["--store", store]).stdin(Stdio::null());
     command
 }

@@ -8,6 +8,7 @@
 
 mod deliveries;
 
+use postrider_testkit::command::command;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -30,10 +31,10 @@ struct Relay(Child);
 
 impl Relay {
     fn start(store: &str, file: &std::path::Path) -> Self {
-        let migrate = Command::new(env!("CARGO_BIN_EXE_postrider")).args(["migrate", "--store", store]).output();
+        let migrate = command(env!("CARGO_BIN_EXE_postrider")).args(["migrate", "--store", store]).output();
         assert!(migrate.unwrap().status.success());
         let broker = format!("file://{}", file.display());
-        let mut relay = Command::new(env!("CARGO_BIN_EXE_postrider"));
+        let mut relay = command(env!("CARGO_BIN_EXE_postrider"));
         relay.args(["relay", "--store", store, "--broker", &broker, "--admin-listen", "127.0.0.1:0"]);
         Self(relay.args(["--log-level", "warn"]).stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap())
     }
