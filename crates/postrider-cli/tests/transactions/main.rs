@@ -9,7 +9,7 @@
 mod deliveries;
 
 use postrider_testkit::command::command;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use postrider_testkit::servers::postgres::shared;
