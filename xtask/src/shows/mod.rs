@@ -16,7 +16,7 @@ mod main_8;
 mod step;
 
 use std::fmt::Write as _;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::time::Instant;
 
 use step::{Scene, Seen, Step};
@@ -60,7 +60,7 @@ pub fn main(tree: &Tree, arguments: &[String]) -> Result<ExitCode> {
     };
     let scene = Scene { tree, logs: tree.fresh_folder(show.name)? };
     println!("{}: {}\n", show.name, show.says);
-    let mut written = format!("# Show {}\n\n{}\n", show.name, show.says);
+    let mut written = format!("# Show {}\n\n{}\n\n{}\n", show.name, show.says, circumstances(tree, show.name)?);
     let (mut rows, mut failed) = (Vec::new(), 0);
     for step in show.steps {
         println!("== {}", step.does());
@@ -81,4 +81,25 @@ pub fn main(tree: &Tree, arguments: &[String]) -> Result<ExitCode> {
         std::fs::write(folder.join(format!("{}.md", show.name)), written)?;
     }
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What a figure is worth nothing without: the commit, the build, and the machine.
+fn circumstances(tree: &Tree, name: &str) -> Result<String> {
+    let git = |words: &[&str]| -> Result<String> {
+        let said = Command::new("git").args(words).current_dir(&tree.root).output()?;
+        Ok(String::from_utf8_lossy(&said.stdout).trim().to_owned())
+    };
+    let changed =
+        if git(&["status", "--porcelain", "--untracked-files=no"])?.is_empty() { "" } else { ", with changes" };
+    let commit = git(&["rev-parse", "--short=12", "HEAD"])?;
+    let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
+    let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let memory = memory.lines().find_map(|line| line.strip_prefix("MemTotal:")).unwrap_or("unknown").trim().to_owned();
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let date = git(&["log", "-1", "--format=%cs"])?;
+    Ok(format!(
+        "Commit {commit} of {date}{changed}, release build; {cores} cores, {memory} of memory, Linux {}. \
+         Repeat it with `cargo xtask show {name}`.",
+        kernel.trim()
+    ))
 }
