@@ -116,7 +116,7 @@ pub(crate) const KEYS: &[Key] = &[
     secret("outbox.store_password", "The database's password, where it is not part of the address."),
     bare("outbox.store_password_file", Kind::Text, "/run/secrets/database", "A file that holds the database's password."),
     bare("outbox.schema", Kind::Text, "public", "The schema of the tables (PostgreSQL); public by default."),
-    key("outbox.prefix", Kind::Text, Some("postrider_"), "What the names of the tables begin with; it ends with an underscore."),
+    key("outbox.prefix", Kind::Text, Some("postrider_"), "What the names of the tables begin with, such as billing_."),
     bare("outbox.lanes", Kind::Count { least: 1, most: 4096 }, "64", "Shares of the keys, fixed when the tables are made (PostgreSQL 64, SQLite 8 by default); 1 means one relay at a time."),
     bare("outbox.pooling", Kind::Choice(POOLING), "transaction", "What stands between here and PostgreSQL: direct, or transaction for a pooler in transaction mode such as PgBouncer."),
     key("outbox.history", Kind::DurationOrNever, Some("never"), "How long delivered messages are kept to look at; never keeps none."),
