@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | `memory:` | `memory` | counted and forgotten |
 //! | `stdout:` | `stdout` | the whole line was written and flushed |
-//! | `file:///path/out.jsonl` | `file` | the line is on disk |
+//! | `file:///path/out.jsonl`, `file:out.jsonl` | `file` | the line is on disk |
 //! | `http://…`, `https://…` | `http` | the receiver answered 2xx |
 //! | `nats://…`, `tls://…` | `nats` | JetStream stored it |
 //!

@@ -99,10 +99,29 @@ fn a_path_that_cannot_be_a_file_is_refused_with_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let missing = format!("file://{}/no/such/folder/out.jsonl", folder.path().display());
     let folder = format!("file://{}", folder.path().display());
-    for url in ["file://host/path", "file:///", "file:///dev/null", &*folder, &*missing] {
+    for url in ["file:", "file:.", "file://host/path", "file:///", "file:///dev/null", &*folder, &*missing] {
         let error = open(&BrokerConfig::new(url)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Config, "{url}: {error}");
     }
+}
+
+#[test]
+fn a_relative_path_is_a_file_of_the_working_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let status = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "inside_a_working_folder", "--ignored"])
+        .current_dir(folder.path())
+        .status()
+        .unwrap();
+    assert!(status.success());
+    assert_eq!(payloads(&folder.path().join("out.jsonl")), ["here"]);
+}
+
+#[tokio::test]
+#[ignore = "runs inside a_relative_path_is_a_file_of_the_working_folder"]
+async fn inside_a_working_folder() {
+    let broker = open(&BrokerConfig::new("file:out.jsonl")).unwrap();
+    assert!(matches!(broker.publish(&[outgoing("here")]).await[..], [Published::Accepted(_)]));
 }
 
 /// The limit on the size of files stands in for a full disk: the write fails in the middle of a line in both cases.

@@ -94,24 +94,9 @@ pub(crate) async fn migrate(config: &Config) -> Outcome<String> {
     Ok(format!("the tables are up to date: {}, {} lanes", profile.name, profile.lanes.get()))
 }
 
-/// The address with a relative path of a file (`file:out.jsonl`) made absolute: as a URL it would mean the root folder.
-fn absolute(url: &str) -> String {
-    let relative = url.strip_prefix("file:").filter(|path| !path.is_empty() && !path.starts_with('/'));
-    match relative.map(std::path::absolute) {
-        Some(Ok(path)) => format!("file://{}", encoded(&path.to_string_lossy())),
-        Some(Err(_)) | None => url.to_owned(),
-    }
-}
-
-/// A path with everything encoded that a URL would read as its own.
-fn encoded(path: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~/".contains(&byte);
-    path.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
-}
-
 /// Opens a broker; nothing is sent.
 pub(crate) fn broker(section: &BrokerSection) -> Outcome<Arc<dyn Broker>> {
-    let mut broker = BrokerConfig::new(absolute(section.url.reveal()));
+    let mut broker = BrokerConfig::new(section.url.reveal());
     for (name, value) in &section.options {
         let value = serde_json::to_value(value).unwrap_or_default();
         broker = broker.option(name.clone(), value);
@@ -120,20 +105,4 @@ pub(crate) fn broker(section: &BrokerSection) -> Outcome<Arc<dyn Broker>> {
         let failure = Failure::broker(&error);
         Failure { what: format!("broker.{}: {}", section.name, failure.what), ..failure }
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_relative_file_is_in_this_folder_and_other_addresses_stay() {
-        let here = std::env::current_dir().unwrap();
-        let made = absolute("file:a b.jsonl");
-        assert!(made.starts_with("file:///") && made.ends_with("/a%20b.jsonl"), "{made}");
-        assert!(made.contains(&encoded(&here.to_string_lossy())), "{made}");
-        for url in ["file:///var/out", "file:/var/out", "stdout:", "nats://host"] {
-            assert_eq!(absolute(url), url);
-        }
-    }
 }

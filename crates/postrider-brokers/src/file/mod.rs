@@ -1,4 +1,4 @@
-//! A file of JSON lines: `file:///var/lib/postrider/out.jsonl`.
+//! A file of JSON lines: `file:///var/lib/postrider/out.jsonl`, or `file:out.jsonl` in the working folder.
 //!
 //! **Promises**: acknowledged after the batch's lines are on disk (one fdatasync per batch, and an fsync of the folder
 //! when the file is created); lines in the order of the batch; a batch that could not be written whole leaves no line
@@ -27,6 +27,7 @@ use postrider_core::{
     Outgoing, Published, Result,
 };
 use tokio::sync::Mutex;
+use url::Url;
 
 use crate::config::BrokerConfig;
 use crate::json_line;
@@ -97,13 +98,47 @@ fn failed(length: usize, error: &Error) -> Vec<Published> {
 
 pub(crate) fn open(config: &BrokerConfig) -> Result<Arc<dyn Broker>> {
     Options::with_query(config).finish()?;
-    let path = url::Url::parse(&config.url).ok().and_then(|url| url.to_file_path().ok());
-    let Some(path) = path.filter(|path| path.file_name().is_some()) else {
+    let Some(path) = path(&config.url).filter(|path| path.file_name().is_some()) else {
         let text = format!(
-            "the broker {}: expected file:// and an absolute path of a file, such as file:///var/lib/postrider/out.jsonl",
+            "the broker {}: expected file:// and an absolute path of a file, such as \
+             file:///var/lib/postrider/out.jsonl, or file: and a path below the working folder",
             config.shown()
         );
         return Err(Error::new(ErrorKind::Config, text));
     };
     Ok(Arc::new(FileBroker::open(path)?))
+}
+
+/// The file that a URL names; a path without a leading slash begins at the working folder.
+fn path(url: &str) -> Option<PathBuf> {
+    let here = std::env::current_dir().ok().and_then(|here| Url::from_directory_path(here).ok());
+    let (_, rest) = url.split_once(':')?;
+    // Without a working folder a relative path would silently begin at the root.
+    if rest.is_empty() || (here.is_none() && !rest.starts_with('/')) {
+        return None;
+    }
+    Url::options().base_url(here.as_ref()).parse(url).ok()?.to_file_path().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_without_a_leading_slash_begins_at_the_working_folder() {
+        let here = std::env::current_dir().unwrap();
+        for (url, expected) in [
+            ("file:out.jsonl", "out.jsonl"),
+            ("FILE:./sub/a%20b.jsonl", "sub/a b.jsonl"),
+            ("file:a b.jsonl", "a b.jsonl"),
+        ] {
+            assert_eq!(path(url), Some(here.join(expected)), "{url}");
+        }
+        for url in ["file:///var/out.jsonl", "file:/var/out.jsonl", "file://localhost/var/out.jsonl"] {
+            assert_eq!(path(url), Some(PathBuf::from("/var/out.jsonl")), "{url}");
+        }
+        for url in ["file:", "file://host/out.jsonl"] {
+            assert_eq!(path(url), None, "{url}");
+        }
+    }
 }
