@@ -2,9 +2,10 @@
 #![cfg(all(feature = "stdout", feature = "file"))]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
 
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use base64::Engine;
@@ -149,4 +150,36 @@ async fn a_reader_that_is_gone_is_a_config_error_in_clear_words() {
         }
         other => panic!("expected a failure, found {other:?}"),
     }
+}
+
+#[tokio::test]
+async fn a_reader_that_stops_reading_holds_a_call_no_longer_than_its_deadline() {
+    let (mut reader, writer) = io::pipe().unwrap();
+    let deadline = Duration::from_millis(200);
+    let broker = StdoutBroker::writing_to(writer).deadline(deadline);
+    let more_than_a_pipe_holds = vec![b'x'; 1 << 20];
+    for (payload, kind) in [(more_than_a_pipe_holds, ErrorKind::Unknown), (b"x".to_vec(), ErrorKind::Unavailable)] {
+        let began = Instant::now();
+        let batch = [outgoing(message(payload), &Destination::new("d"))];
+        match &tokio::time::timeout(Duration::from_secs(10), broker.publish(&batch)).await.unwrap()[..] {
+            [Published::Failed(error)] => assert_eq!(error.kind(), kind, "{error}"),
+            other => panic!("expected a failure, found {other:?}"),
+        }
+        assert!(kind == ErrorKind::Unavailable || began.elapsed() >= deadline);
+    }
+    // The reader goes on, and so does the broker.
+    let reading = std::thread::spawn(move || {
+        let mut text = Vec::new();
+        reader.read_to_end(&mut text).map(|_| text)
+    });
+    let until = Instant::now() + Duration::from_secs(10);
+    while !matches!(
+        broker.publish(&[outgoing(message("last"), &Destination::new("d"))]).await[..],
+        [Published::Accepted(_)]
+    ) {
+        assert!(Instant::now() < until, "never accepted again");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    drop(broker);
+    assert_eq!(parse(&reading.join().unwrap().unwrap()).last().unwrap().payload, "last");
 }

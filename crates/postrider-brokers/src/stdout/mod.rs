@@ -30,6 +30,7 @@ const DEADLINE: Duration = Duration::from_secs(30);
 /// A broker that writes lines to standard output, or to another writer that takes its place.
 pub struct StdoutBroker {
     out: Arc<Mutex<Box<dyn Write + Send>>>,
+    deadline: Duration,
 }
 
 impl StdoutBroker {
@@ -40,7 +41,13 @@ impl StdoutBroker {
 
     /// Writes to a writer.
     pub fn writing_to(out: impl Write + Send + 'static) -> Self {
-        Self { out: Arc::new(Mutex::new(Box::new(out))) }
+        Self { out: Arc::new(Mutex::new(Box::new(out))), deadline: DEADLINE }
+    }
+
+    /// The same broker with another time that a reader may leave the pipe full (default: 30 s).
+    #[must_use]
+    pub fn deadline(self, deadline: Duration) -> Self {
+        Self { deadline, ..self }
     }
 }
 
@@ -76,7 +83,7 @@ impl Broker for StdoutBroker {
         };
         // A pipe that nobody reads blocks its writer, so the write has a thread of its own and this call a deadline.
         let write = tokio::task::spawn_blocking(move || out.write_all(&text).and_then(|()| out.flush()));
-        let written = match tokio::time::timeout(DEADLINE, write).await {
+        let written = match tokio::time::timeout(self.deadline, write).await {
             Ok(Ok(written)) => written,
             Ok(Err(lost)) => Err(io::Error::other(lost)),
             Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "the reader did not read in time")),
