@@ -5,9 +5,11 @@
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use url::Host;
 
@@ -55,10 +57,14 @@ pub(super) enum Egress {
     Public(Vec<Network>),
 }
 
+/// How a name and a port become addresses.
+type Names = fn(String, u16) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>>;
+
 /// The rule for one destination's host.
 #[derive(Debug, Clone)]
 pub(super) struct Guard {
     egress: Arc<Egress>,
+    names: Names,
     /// The configured URL names this machine itself, so loopback is what was asked for.
     loopback: bool,
 }
@@ -70,7 +76,13 @@ impl Guard {
             Host::Ipv4(address) => address.is_loopback(),
             Host::Ipv6(address) => address.is_loopback(),
         };
-        Self { egress: Arc::new(egress), loopback }
+        Self { egress: Arc::new(egress), names: system, loopback }
+    }
+
+    /// The same rule where names stand for other addresses.
+    #[cfg(test)]
+    pub(super) fn with_names(self, names: Names) -> Self {
+        Self { names, ..self }
     }
 
     /// Whether the configured URL names this machine itself.
@@ -102,7 +114,7 @@ impl Guard {
     ) -> Result<Vec<SocketAddr>, Box<dyn StdError + Send + Sync>> {
         let mut refused = None;
         let mut allowed = Vec::new();
-        for address in tokio::net::lookup_host((host, port)).await? {
+        for address in (self.names)(host.to_owned(), port).await? {
             match self.admit(address.ip()) {
                 Ok(()) => allowed.push(address),
                 Err(error) => refused = Some(error),
@@ -114,6 +126,11 @@ impl Guard {
             _ => Ok(allowed),
         }
     }
+}
+
+/// The system's own names.
+fn system(host: String, port: u16) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> {
+    Box::pin(async move { Ok(tokio::net::lookup_host((host, port)).await?.collect()) })
 }
 
 impl Resolve for Guard {

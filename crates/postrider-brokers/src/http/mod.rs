@@ -68,7 +68,10 @@ impl HttpBroker {
     /// # Errors
     /// `Config` for a bad URL, option or certificate file, and for an address that the egress guard refuses.
     pub fn open(config: &BrokerConfig) -> Result<Self> {
-        let settings = Settings::parse(config)?;
+        Self::with(Settings::parse(config)?)
+    }
+
+    fn with(settings: Settings) -> Result<Self> {
         let client = reqwest::Client::builder()
             .tls_backend_preconfigured(settings.tls.clone())
             .dns_resolver(Arc::new(settings.guard.clone()))
@@ -155,4 +158,49 @@ impl Broker for HttpBroker {
 
 pub(crate) fn open(config: &BrokerConfig) -> Result<Arc<dyn Broker>> {
     Ok(Arc::new(HttpBroker::open(config)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+
+    use postrider_core::{Attempt, Lane, Message, Term};
+
+    use super::*;
+
+    /// A broker for which every name leads to this machine.
+    fn led_home(url: &str, egress: &str) -> HttpBroker {
+        let mut settings = Settings::parse(&BrokerConfig::new(url).option("egress", egress)).unwrap();
+        settings.guard = settings.guard.with_names(|_, port| {
+            Box::pin(std::future::ready(Ok(vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port))])))
+        });
+        HttpBroker::with(settings).unwrap()
+    }
+
+    async fn failures(broker: &HttpBroker) -> [Error; 2] {
+        let outgoing = Outgoing {
+            message: Arc::new(Message::new("orders.placed", "x")),
+            destination: Destination::new("orders.placed"),
+            attempt: Attempt(1),
+            lane: Lane(0),
+            term: Term(1),
+        };
+        match broker.publish(&[outgoing]).await.remove(0) {
+            Published::Failed(error) => [error, broker.check(&[]).await.unwrap_err()],
+            other => panic!("expected a failure, found {other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_name_that_leads_to_a_private_address_is_refused_at_the_connection() {
+        let closed = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+        let url = format!("http://hooks.example.com:{}/", closed.port());
+        for error in failures(&led_home(&url, "public")).await {
+            assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+            assert!(error.to_string().contains("egress guard"), "{error}");
+        }
+        for error in failures(&led_home(&url, "any")).await {
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "allowed, so only the closed port is in the way: {error}");
+        }
+    }
 }
