@@ -66,6 +66,8 @@ pub struct HttpReceiver {
     address: SocketAddr,
     shared: Arc<Shared>,
     running: Mutex<Option<JoinHandle<()>>>,
+    /// Dropping the set ends every connection.
+    connections: Arc<Mutex<JoinSet<()>>>,
 }
 
 impl fmt::Debug for HttpReceiver {
@@ -87,6 +89,7 @@ impl HttpReceiver {
             address: listener.local_addr().map_err(failed)?,
             shared: Arc::new(Shared { script: Mutex::new(script), requests: Mutex::default() }),
             running: Mutex::default(),
+            connections: Arc::default(),
         };
         receiver.serve(listener);
         Ok(receiver)
@@ -119,6 +122,9 @@ impl HttpReceiver {
             running.abort();
             let _ = running.await;
         }
+        // A connection that was only told to end could still answer a request that comes after this call.
+        let mut connections = std::mem::take(&mut *lock(&self.connections));
+        connections.shutdown().await;
     }
 
     /// Opens the same port again.
@@ -135,10 +141,10 @@ impl HttpReceiver {
 
     fn serve(&self, listener: TcpListener) {
         let shared = Arc::clone(&self.shared);
+        let connections = Arc::clone(&self.connections);
         let task = tokio::spawn(async move {
-            // Aborting this task drops the set, which ends every connection.
-            let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
+                let mut connections = lock(&connections);
                 connections.spawn(serve_connection(stream, Arc::clone(&shared)));
                 while connections.try_join_next().is_some() {}
             }
