@@ -1,5 +1,5 @@
-//! The HTTP broker verifies the receiver's certificate and its name. The certificates in `tls/` are for this test only;
-//! the key of their authority is thrown away.
+//! The HTTP broker verifies the receiver's certificate and its name. The certificates in `tls/` are for tests only; the
+//! key of their authority is thrown away.
 #![cfg(feature = "http")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
 

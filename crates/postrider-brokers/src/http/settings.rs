@@ -81,7 +81,7 @@ impl Settings {
         let tls = match url.scheme() {
             // A machine without authorities must be able to speak plain HTTP.
             "http" => tls::trusting_nobody()?,
-            _ => tls::verifying(ca_file.as_deref().map(Path::new))?,
+            _ => tls::verifying(ca_file.as_deref().map(Path::new), None)?,
         };
         let connect_timeout = MAX_CONNECT.min(timeout / 2);
         let authorization = bearer.or(basic);

@@ -1,6 +1,8 @@
 //! What weakens an acknowledgement: the streams and the server, looked at without sending a message.
 
-use async_nats::jetstream::context::{AccountErrorKind, Context, GetStreamByNameErrorKind};
+use async_nats::jetstream::ErrorCode;
+use async_nats::jetstream::context::{Context, GetStreamByNameErrorKind, RequestErrorKind};
+use async_nats::jetstream::response::Response;
 use async_nats::jetstream::stream::{Config, StorageType};
 use postrider_core::{Destination, Error, ErrorKind, Finding, Level, Result};
 use std::time::Duration;
@@ -49,22 +51,30 @@ pub(super) async fn look(settings: &Settings, context: &Context, destinations: &
 }
 
 async fn server(settings: &Settings, context: &Context, findings: &mut Vec<Finding>) -> Result<()> {
+    // The answer's own fields do not matter, and servers before 2.10 lack some that the client's type for it demands.
+    let answer: std::result::Result<Response<serde_json::Value>, _> = context.request("INFO", b"").await;
+    let off = |why: String| {
+        let text = format!(
+            "JetStream is not enabled at {}; start the server with -js, or enable it for the account",
+            settings.shown
+        );
+        Err(Error::new(ErrorKind::Config, text).because(why))
+    };
+    match answer {
+        Ok(Response::Ok(_)) => {}
+        Ok(Response::Err { error })
+            if [ErrorCode::JETSTREAM_NOT_ENABLED, ErrorCode::JETSTREAM_NOT_ENABLED_FOR_ACCOUNT]
+                .contains(&error.error_code()) =>
+        {
+            return off(error.to_string());
+        }
+        Ok(Response::Err { error }) => findings.push(unseen("JetStream", &error.to_string())),
+        Err(error) if error.kind() == RequestErrorKind::NoResponders => return off(error.to_string()),
+        Err(error) => findings.push(unseen("JetStream", &error.to_string())),
+    }
     let client = context.client();
     let (major, minor, patch) = SAFE;
-    let old = !client.is_server_compatible(major, minor, patch);
-    match context.query_account().await {
-        Ok(_) => {}
-        // JetStream answers, in an older form than the client knows: that is no lack of permission.
-        Err(error) if old && error.kind() == AccountErrorKind::Other => {}
-        Err(error) => match error.kind() {
-            AccountErrorKind::JetStreamUnavailable | AccountErrorKind::JetStream(_) => {
-                let text = format!("JetStream is not enabled at {}; start the server with -js", settings.shown);
-                return Err(Error::new(ErrorKind::Config, text).because(error.to_string()));
-            }
-            _ => findings.push(unseen("JetStream", &error.to_string())),
-        },
-    }
-    if old {
+    if !client.is_server_compatible(major, minor, patch) {
         findings.push(Finding {
             level: Level::Warning,
             subject: settings.shown.clone(),

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use async_nats::connection::State;
 use async_nats::jetstream::{self, context::ContextBuilder};
-use async_nats::{Client, ClientError, Event, ServerError};
+use async_nats::{Client, ClientError, Event, Server, ServerError};
 use postrider_core::{Error, ErrorKind, Published, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -89,9 +89,15 @@ impl Link {
 
     async fn connect(&self) -> Result<(Client, jetstream::Context)> {
         let known = self.known.clone();
+        let tried = self.known.clone();
         let options = self.settings.client().event_callback(move |event| {
             known.send_modify(|known| known.learn(&event));
             std::future::ready(())
+        });
+        // Events name only the kind of a failure to connect; why is told here, before the next attempt.
+        let options = options.reconnect_to_server_callback(move |servers, _| {
+            tried.send_modify(|known| known.learn_attempts(&servers));
+            std::future::ready(None)
         });
         // With retries on, this returns at once and connects behind.
         let client = options.connect(self.settings.servers.clone()).await.map_err(|error| {
@@ -159,8 +165,18 @@ impl Known {
                 self.trouble = Some(refused("authorization violation"))
             }
             Event::ServerError(ServerError::Other(text)) => self.server_error(text),
+            // The next attempt tells more of it.
+            Event::ClientError(ClientError::Other(text)) if text == "IO error" => {}
             Event::ClientError(ClientError::Other(text)) => self.trouble = Some(unconnected(text)),
             _ => {}
+        }
+    }
+
+    /// Why the last attempts failed; of several servers, the one that needs a human.
+    fn learn_attempts(&mut self, servers: &[Server]) {
+        let told = servers.iter().filter_map(|server| server.last_error.as_deref()).map(unconnected);
+        if let Some(trouble) = told.min_by_key(|(kind, _)| *kind != ErrorKind::Config) {
+            self.trouble = Some(trouble);
         }
     }
 
@@ -191,18 +207,20 @@ fn refused(text: &str) -> (ErrorKind, String) {
 
 /// What it means when an attempt to connect failed, by the client's words for it.
 fn unconnected(text: &str) -> (ErrorKind, String) {
-    match text {
-        "authorization violation" | "failed signing nonce" => refused(text),
-        "TLS error" => {
-            let advice = "check the server's certificate and the option ca_file";
-            (ErrorKind::Config, format!("{text}; {advice}"))
-        }
-        // The client keeps the operating system's word to itself.
-        "IO error" => {
-            (ErrorKind::Unavailable, "the connection is refused or breaks off; is the server running?".into())
-        }
-        "DNS error" => (ErrorKind::Unavailable, "the server's name is not found".into()),
-        _ => (ErrorKind::Unavailable, format!("{text}; is the server running?")),
+    let text = text.strip_prefix("IO error: ").unwrap_or(text);
+    let config = |advice: &str| (ErrorKind::Config, format!("{text}; {advice}"));
+    if text.starts_with("authorization violation") || text.starts_with("failed signing nonce") {
+        refused(text)
+    } else if text.contains("invalid peer certificate") {
+        config("the server's certificate does not verify; repair it, or name its authority in ca_file")
+    } else if text.contains("received fatal alert") {
+        config("the server refuses our side of TLS; does it ask for client_cert_file and client_key_file?")
+    } else if text.starts_with("TLS error") {
+        config("check the server's certificate and the option ca_file")
+    } else if text == "DNS error" {
+        (ErrorKind::Unavailable, "the server's name is not found".to_owned())
+    } else {
+        (ErrorKind::Unavailable, format!("{text}; is the server running?"))
     }
 }
 

@@ -1,7 +1,7 @@
 //! What the configuration of a NATS broker says.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use async_nats::{ConnectOptions, ServerAddr};
@@ -11,7 +11,7 @@ use url::Url;
 
 use crate::config::BrokerConfig;
 use crate::options::Options;
-use crate::tls;
+use crate::tls::{self, Identity};
 
 /// How long one attempt to connect may take.
 pub(super) const CONNECT: Duration = Duration::from_secs(5);
@@ -36,7 +36,6 @@ pub(super) struct Settings {
     login: Login,
     tls: ClientConfig,
     tls_required: bool,
-    client_certificate: Option<(PathBuf, PathBuf)>,
 }
 
 impl fmt::Debug for Settings {
@@ -69,22 +68,20 @@ impl Settings {
             _ => return Err(options.wrong("user", "one way to log in: token, or user and password, or in the URL")),
         };
         let ca_file = options.text("ca_file")?;
-        let certificate = options.text("client_cert_file")?.map(PathBuf::from);
-        let key = options.text("client_key_file")?.map(PathBuf::from);
-        let client_certificate = match (certificate, key) {
+        let identity = match (options.text("client_cert_file")?, options.text("client_key_file")?) {
             (None, None) => None,
-            (Some(certificate), Some(key)) => Some((certificate, key)),
+            (Some(certificates), Some(key)) => Some(Identity { certificates: certificates.into(), key: key.into() }),
             _ => return Err(options.wrong("client_cert_file", "client_cert_file and client_key_file together")),
         };
         options.finish()?;
         let tls_required = config.scheme() == "tls";
-        let tls = match tls::verifying(ca_file.as_deref().map(Path::new)) {
+        let tls = match tls::verifying(ca_file.as_deref().map(Path::new), identity.as_ref()) {
             // A machine without authorities must be able to speak plain NATS.
-            Err(_) if !tls_required && ca_file.is_none() => tls::trusting_nobody()?,
+            Err(_) if !tls_required && ca_file.is_none() && identity.is_none() => tls::trusting_nobody()?,
             other => other?,
         };
         let shown = config.shown();
-        Ok(Self { shown, servers, stream, timeout, login, tls, tls_required, client_certificate })
+        Ok(Self { shown, servers, stream, timeout, login, tls, tls_required })
     }
 
     /// The options of the client.
@@ -98,12 +95,8 @@ impl Settings {
             .ping_interval(Duration::from_secs(5))
             .reconnect_delay_callback(pause)
             .no_echo()
-            .require_tls(self.tls_required);
-        let options = match &self.client_certificate {
-            // The client builds its own configuration from files when it has to show a certificate.
-            Some((certificate, key)) => options.add_client_certificate(certificate.clone(), key.clone()),
-            None => options.tls_client_config(self.tls.clone()),
-        };
+            .require_tls(self.tls_required)
+            .tls_client_config(self.tls.clone());
         match &self.login {
             Login::Nobody => options,
             Login::Token(token) => options.token(token.reveal().to_owned()),

@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use async_nats::header::{NATS_EXPECTED_STREAM, NATS_MESSAGE_ID};
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::{HeaderMap, HeaderName, HeaderValue};
 use postrider_core::{Destination, Error, ErrorKind, Outgoing, Result};
@@ -47,20 +48,27 @@ pub(super) fn publish(settings: &Settings, outgoing: &Outgoing) -> Result<Publis
         insert(&mut headers, "Content-Type", content_type)?;
     }
     for (name, value) in outgoing.wire_headers() {
-        insert(&mut headers, name, &value)?;
+        headers.insert(HeaderName::from_static(name), header_value(name, &value)?);
     }
-    insert(&mut headers, "Nats-Msg-Id", &message.id.to_string())?;
+    headers.insert(NATS_MESSAGE_ID, header_value("Nats-Msg-Id", &message.id.to_string())?);
     if let Some(stream) = &settings.stream {
-        insert(&mut headers, "Nats-Expected-Stream", stream)?;
+        headers.insert(NATS_EXPECTED_STREAM, header_value("Nats-Expected-Stream", stream)?);
     }
     Ok(PublishMessage::build().payload(message.payload.clone()).headers(headers))
 }
 
 fn insert(headers: &mut HeaderMap, name: &str, value: &str) -> Result<()> {
-    let wrong = || Error::new(ErrorKind::Rejected, format!("{name:?} can't be a NATS header"));
-    let parsed = (HeaderName::from_str(name).map_err(|_| wrong())?, HeaderValue::from_str(value).map_err(|_| wrong())?);
-    headers.insert(parsed.0, parsed.1);
+    let parsed = HeaderName::from_str(name).map_err(|_| no_header(name))?;
+    headers.insert(parsed, header_value(name, value)?);
     Ok(())
+}
+
+fn header_value(name: &str, value: &str) -> Result<HeaderValue> {
+    HeaderValue::from_str(value).map_err(|_| no_header(name))
+}
+
+fn no_header(name: &str) -> Error {
+    Error::new(ErrorKind::Rejected, format!("{name:?} can't be a NATS header"))
 }
 
 #[cfg(test)]
