@@ -1,4 +1,9 @@
 //! One destination: its line, its flights, its pauses, and what it has shown so far.
+//!
+//! A destination that rejects everything (a wrong permission, say) pauses at the sixteenth distinct message that it
+//! rejects without accepting one between them, however long ago the first was, dead ones included: at most fifteen
+//! messages die there. The count lives in memory: it begins anew when the relay starts, and each of several relays has
+//! its own.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;

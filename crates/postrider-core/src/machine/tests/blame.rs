@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::broker::{Mode, Poison};
-use super::world::{Happening, World};
+use super::world::World;
 use crate::machine::Note;
 use crate::*;
 
@@ -140,13 +140,16 @@ fn a_window_full_of_one_bad_key_does_not_keep_the_others_out() {
 }
 
 #[test]
-fn a_look_that_succeeds_ends_a_pause() {
+fn a_destination_that_rejects_everything_costs_fifteen_messages_at_most_even_when_they_come_one_by_one() {
     let mut world = World::small(OrderInBatch::Kept, Isolation::PerMessage);
-    world.brokers[0].mode = Mode::Down(ErrorKind::Unavailable);
-    let row = world.unkeyed();
-    world.until(5, |world| world.machine.destinations()[0].paused.is_some());
-    world.happens(0, Happening::Delete(row));
-    world.happens(0, Happening::Stop);
+    world.brokers[0].mode = Mode::Down(ErrorKind::Rejected);
+    for n in 0..40 {
+        world.write(Message::new("all", "x").key("k"), n * 20_000_000, |_| ());
+    }
+    world.run(1_200_000);
+    assert_eq!(world.dead().len(), 15, "each is tried alone, and dies before the next one comes");
+    assert!(world.machine.destinations()[0].paused.is_some());
     world.brokers[0].mode = Mode::Up;
-    assert!(world.until(60, |world| world.machine.destinations()[0].paused.is_none()));
+    assert!(world.until(300, World::is_done));
+    assert_eq!((world.dead().len(), world.brokers[0].rows().len()), (15, 25));
 }

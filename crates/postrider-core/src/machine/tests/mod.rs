@@ -2,6 +2,8 @@
 
 mod blame;
 mod broker;
+mod by_hand;
+mod crossing;
 mod destinations;
 mod order;
 mod random;

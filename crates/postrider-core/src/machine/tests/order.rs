@@ -1,8 +1,8 @@
 //! Order per key, the window, settling, and stopping.
 
-use super::broker::{Mode, Poison};
+use super::broker::Poison;
 use super::world::{Happening, World};
-use crate::machine::{Note, Wanted};
+use crate::machine::Note;
 use crate::*;
 
 const ISOLATIONS: [Isolation; 2] = [Isolation::SharedConnection, Isolation::PerMessage];
@@ -149,31 +149,4 @@ fn past_the_trusted_time_nothing_is_published_or_settled() {
     assert!(world.brokers[0].rows().is_empty() && world.settles.is_empty());
     world.happens(0, Happening::Trust(u64::MAX));
     assert!(world.until(5, World::is_done));
-}
-
-#[test]
-fn an_answer_to_what_was_sent_under_an_earlier_term_decides_nothing() {
-    let mut world = World::small(OrderInBatch::Kept, Isolation::PerMessage);
-    world.brokers[0].latency = 100_000;
-    world.brokers[0].mode = Mode::Down(ErrorKind::Rejected);
-    for n in 0..6 {
-        world.keyed(&format!("k{n}"));
-    }
-    world.until(1, |world| world.machine.destinations()[0].flights > 0);
-    let lanes = vec![Lane(0), Lane(1)];
-    world.happens(0, Happening::Lose(lanes.clone()));
-    world.happens(21_000, Happening::Gain(lanes));
-    world.run(22);
-    world.brokers[0].mode = Mode::Up;
-    assert!(world.until(20, World::is_done));
-    assert_eq!(world.machine.held().len(), 2, "a fenced answer of the earlier term takes no lane away");
-    assert!(world.dead().is_empty());
-}
-
-#[test]
-fn reads_take_turns_and_one_is_under_way_at_a_time() {
-    let mut world = World::small(OrderInBatch::Kept, Isolation::PerMessage);
-    world.run(50);
-    let kinds = world.reads.iter().filter(|wanted| matches!(wanted, Wanted::New)).count();
-    assert!(kinds > 3 && world.reads.iter().any(|wanted| matches!(wanted, Wanted::Due(_))));
 }

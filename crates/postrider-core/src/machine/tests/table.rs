@@ -64,6 +64,11 @@ impl Table {
         self.rows.insert(id, stored);
     }
 
+    /// The source's connection is lost, and with it where it has read up to.
+    pub fn disconnect(&mut self) {
+        self.given.clear();
+    }
+
     /// What an operator's replay does.
     pub fn replay(&mut self, id: i64, now: u64) {
         let Some(mut stored) = self.rows.get(&id).cloned().filter(|stored| stored.state == RowState::Dead) else {

@@ -1,6 +1,6 @@
 //! Rows that wait in the table.
 
-use super::broker::{Mode, Poison};
+use super::broker::Poison;
 use super::world::{Happening, World};
 use crate::*;
 
@@ -69,23 +69,6 @@ fn after_a_takeover_no_set_aside_row_overtakes_an_ordinary_one() {
         let rows: Vec<_> = world.brokers[0].rows().into_iter().filter(|row| *row >= ordinary).collect();
         assert_eq!(rows, [ordinary, aside]);
     }
-}
-
-#[test]
-fn rows_set_aside_while_the_destination_pauses_are_found_when_it_goes_on() {
-    let (mut world, head, rest) = with_a_bad_head(ErrorKind::Rejected);
-    world.run(30);
-    world.brokers[0].poison.clear();
-    world.brokers[0].latency = 60_000;
-    // The head is on its way again when another message makes the destination pause.
-    assert!(world.until(5, |world| world.machine.destinations()[0].flights == 1));
-    let other = world.keyed("other");
-    world.happens(70_000, Happening::Broker(0, Mode::Down(ErrorKind::Unavailable)));
-    world.run(5_000);
-    world.brokers[0].mode = Mode::Up;
-    assert!(world.until(120, World::is_done));
-    let rows: Vec<_> = world.brokers[0].rows().into_iter().filter(|row| *row != other).collect();
-    assert_eq!(rows, [vec![head], rest].concat());
 }
 
 #[test]

@@ -366,7 +366,10 @@ impl World {
         match op {
             Op::Read(epoch, read) => {
                 let answer = match self.store {
-                    Some(kind) => Answer::Failed(Error::new(kind, "scripted")),
+                    Some(kind) => {
+                        self.table.disconnect();
+                        Answer::Failed(Error::new(kind, "scripted"))
+                    }
                     None => match self.table.read(&read, self.now) {
                         Ok(page) => Answer::Page(page),
                         Err(keys) => Answer::Keys(keys),

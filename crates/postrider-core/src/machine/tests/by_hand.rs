@@ -1,0 +1,176 @@
+//! A machine that a test answers by hand, one call at a time, so that two things can cross exactly as it says.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::broker::Broker;
+use super::world::World;
+use crate::machine::*;
+use crate::*;
+
+const LANE: Lane = Lane(0);
+
+/// A row of topic `all` as a source would bring it.
+pub fn row(id: i64, key: Option<&str>) -> Row {
+    let message = Message::new("all", "x").id(uuid::Uuid::from_u128(u128::try_from(id).unwrap()));
+    Row {
+        id: RowId(id),
+        lane: LANE,
+        content: Content::Message(Arc::new(match key {
+            Some(key) => message.key(key),
+            None => message,
+        })),
+        weight: 10,
+        state: RowState::Pending,
+        due: Due::Now,
+        retrying: Retrying::No,
+        attempts: 0,
+        waiting_for: None,
+        progress: BTreeMap::new(),
+        closed: Closed::Open,
+    }
+}
+
+/// A row whose scheduled attempt has come.
+pub fn retrying(id: i64, key: &str) -> Row {
+    Row { retrying: Retrying::Yes, ..row(id, Some(key)) }
+}
+
+/// A row that was set aside.
+pub fn aside(id: i64, key: &str) -> Row {
+    Row { state: RowState::SetAside, ..row(id, Some(key)) }
+}
+
+/// What was asked and not answered yet.
+#[derive(Debug)]
+pub struct Hand {
+    pub machine: Machine,
+    pub now: Tick,
+    pub read: Option<Read>,
+    pub flights: Vec<(DestinationIndex, Flight, Vec<i64>)>,
+    pub settles: Vec<Vec<Settlement>>,
+    pub checks: usize,
+    term: i64,
+}
+
+impl Hand {
+    /// One lane, and so many destinations that keep order and fail each message by itself; the walk that follows a
+    /// takeover is over.
+    pub fn new(destinations: usize) -> Self {
+        let broker = || Broker::new(OrderInBatch::Kept, Isolation::PerMessage);
+        let settings = World::new(1, (0..destinations).map(|_| broker()).collect(), 1).settings;
+        let mut hand = Self {
+            machine: Machine::new(settings),
+            now: Tick::ZERO,
+            read: None,
+            flights: Vec::new(),
+            settles: Vec::new(),
+            checks: 0,
+            term: 0,
+        };
+        hand.machine.on(hand.now, Event::Trusted(Tick::FAR));
+        hand.gain();
+        hand.give_to(|wanted| matches!(wanted, Wanted::Walk(..)), Vec::new());
+        hand.give_new(Vec::new());
+        hand
+    }
+
+    pub fn gain(&mut self) {
+        self.term += 1;
+        let lane = HeldLane { lane: LANE, term: Term(self.term), start: Start::Clean };
+        self.machine.on(self.now, Event::Gained(vec![lane]));
+    }
+
+    pub fn lose(&mut self) {
+        self.machine.on(self.now, Event::Lost(vec![LANE]));
+    }
+
+    /// Takes what the machine wants now.
+    pub fn act(&mut self) {
+        for action in self.machine.actions(self.now) {
+            match action {
+                Action::Read(read) => assert!(self.read.replace(read).is_none(), "two reads at once"),
+                Action::Publish(destination, flight, batch) => {
+                    let rows = batch.iter().map(|o| i64::try_from(o.message.id.0.as_u128()).unwrap()).collect();
+                    self.flights.push((destination, flight, rows));
+                }
+                Action::Settle(_, batch) => self.settles.push(batch),
+                Action::Check(_) => self.checks += 1,
+            }
+        }
+    }
+
+    /// Time passes until the machine wants to be asked again.
+    pub fn wait(&mut self) {
+        self.now = self.machine.wake_at(self.now).max(self.now + Duration::from_micros(1));
+        self.act();
+    }
+
+    pub fn answer(&mut self, read: Read, rows: Vec<Row>, more: bool) {
+        let answer = match read.wanted {
+            Wanted::Walk(..) => Answer::Keys(rows.iter().filter_map(|row| row.key().cloned()).collect()),
+            _ => Answer::Page(Page { rows, more, discontinued: false }),
+        };
+        self.machine.on(self.now, Event::Answered(read, answer));
+        self.act();
+    }
+
+    /// The next read of a kind, not answered yet; every other one before it finds nothing. None when the machine does
+    /// not come to it in a hundred steps.
+    pub fn read(&mut self, kind: impl Fn(&Wanted) -> bool) -> Option<Read> {
+        for _ in 0..100 {
+            self.act();
+            match self.read.take() {
+                Some(read) if kind(&read.wanted) => return Some(read),
+                Some(read) => self.answer(read, Vec::new(), false),
+                None => self.wait(),
+            }
+        }
+        None
+    }
+
+    /// Answers the next read of a kind with these rows.
+    pub fn give_to(&mut self, kind: impl Fn(&Wanted) -> bool, rows: Vec<Row>) {
+        let read = self.read(kind).expect("no such read");
+        self.answer(read, rows, false);
+    }
+
+    pub fn give_new(&mut self, rows: Vec<Row>) {
+        self.give_to(|wanted| matches!(wanted, Wanted::New), rows);
+    }
+
+    pub fn give_due(&mut self, rows: Vec<Row>) {
+        self.give_to(|wanted| matches!(wanted, Wanted::Due(_)), rows);
+    }
+
+    /// Takes the oldest call with a row in it.
+    pub fn flight(&mut self, row: i64) -> (Flight, usize) {
+        let place = self.flights.iter().position(|(_, _, rows)| rows.contains(&row)).expect("it was not sent");
+        let (_, flight, rows) = self.flights.remove(place);
+        (flight, rows.len())
+    }
+
+    /// The broker's answer to a whole call; none of a kind is an acceptance.
+    pub fn publish(&mut self, (flight, count): (Flight, usize), failure: Option<ErrorKind>) {
+        let result = || match failure {
+            Some(kind) => Published::Failed(Error::new(kind, "scripted")),
+            None => Published::Accepted(Accepted::FRESH),
+        };
+        self.machine.on(self.now, Event::Published(flight, (0..count).map(|_| result()).collect()));
+        self.act();
+    }
+
+    /// Takes the settle under way.
+    pub fn settle(&mut self) -> Vec<Settlement> {
+        assert_eq!(self.settles.len(), 1, "settles under way");
+        self.settles.remove(0)
+    }
+
+    /// The lane was held, and these rows were changed.
+    pub fn settled(&mut self, rows: &[i64]) {
+        let rows = rows.iter().copied().map(RowId).collect();
+        self.machine.on(self.now, Event::Settled(Ok(Settled { rows, lanes: vec![LANE] })));
+        self.act();
+    }
+}

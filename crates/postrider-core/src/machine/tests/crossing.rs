@@ -1,0 +1,162 @@
+//! Answers that cross: each rule here is about what happened between a question and its answer.
+
+use std::time::Duration;
+
+use super::by_hand::{Hand, aside, retrying, row};
+use super::world::name;
+use crate::machine::{DestinationIndex, Event, Note, Wanted};
+use crate::*;
+
+fn look_at_a_key(wanted: &Wanted) -> bool {
+    matches!(wanted, Wanted::Key(..))
+}
+
+#[test]
+fn a_broker_answering_what_was_sent_under_an_earlier_term_decides_nothing() {
+    for failure in [None, Some(ErrorKind::Rejected), Some(ErrorKind::Fenced)] {
+        let mut hand = Hand::new(1);
+        hand.give_new(vec![row(1, Some("k"))]);
+        let early = hand.flight(1);
+        hand.lose();
+        hand.gain();
+        hand.give_new(vec![row(1, Some("k"))]);
+        let late = hand.flight(1);
+        hand.publish(early, failure);
+        assert!(hand.settles.is_empty(), "settled while it is on its way: {failure:?}");
+        assert_eq!(hand.machine.held().len(), 1, "{failure:?}");
+        hand.publish(late, None);
+        let settled = hand.settle();
+        assert!(matches!(settled[0].outcome, Outcome::Delivered), "{failure:?}");
+    }
+}
+
+#[test]
+fn a_settle_answered_after_its_lane_was_lost_and_regained_decides_nothing() {
+    let mut hand = Hand::new(1);
+    hand.give_new(vec![row(1, Some("k"))]);
+    let first = hand.flight(1);
+    hand.publish(first, Some(ErrorKind::Rejected));
+    assert!(matches!(hand.settle()[0].outcome, Outcome::Retry { attempts: 1, .. }));
+    hand.lose();
+    hand.gain();
+    hand.give_due(vec![retrying(1, "k")]);
+    let again = hand.flight(1);
+    // It took effect just before the lane was lost.
+    hand.settled(&[1]);
+    assert_eq!(hand.machine.window().0, 1, "a row on its way was forgotten");
+    hand.publish(again, None);
+    assert!(matches!(hand.settle()[0].outcome, Outcome::Delivered));
+}
+
+#[test]
+fn a_row_settled_while_a_read_was_under_way_is_not_sent_again() {
+    let mut hand = Hand::new(1);
+    hand.give_new(vec![row(1, Some("k")), row(2, None)]);
+    let read = hand.read(|wanted| matches!(wanted, Wanted::New)).unwrap();
+    while let Some((_, flight, rows)) = hand.flights.pop() {
+        hand.publish((flight, rows.len()), None);
+    }
+    while !hand.settles.is_empty() {
+        let rows: Vec<_> = hand.settle().iter().map(|settlement| settlement.row.0).collect();
+        hand.settled(&rows);
+    }
+    assert_eq!(hand.machine.window().0, 0);
+    // A reader that had to connect anew brings everything that it saw.
+    hand.answer(read, vec![row(1, Some("k")), row(2, None), row(3, None)], false);
+    let sent: Vec<_> = hand.flights.iter().flat_map(|(_, _, rows)| rows.clone()).collect();
+    assert_eq!(sent, [3]);
+}
+
+#[test]
+fn rows_set_aside_while_the_destination_pauses_are_found_when_it_goes_on() {
+    let mut hand = Hand::new(1);
+    hand.give_due(vec![retrying(1, "k")]);
+    let head = hand.flight(1);
+    hand.give_new(vec![row(3, None)]);
+    let other = hand.flight(3);
+    hand.publish(other, Some(ErrorKind::Unavailable));
+    assert!(hand.machine.destinations()[0].paused.is_some());
+    hand.publish(head, None);
+    hand.settle();
+    hand.settled(&[1]);
+    assert!(hand.read(look_at_a_key).is_none(), "what a look would bring could not be sent");
+    let probe = hand.flight(3);
+    hand.publish(probe, None);
+    assert!(hand.machine.destinations()[0].paused.is_none());
+    hand.give_to(|wanted| matches!(wanted, Wanted::Walk(..)), vec![aside(2, "k")]);
+    hand.give_to(look_at_a_key, vec![aside(2, "k")]);
+    hand.flight(2);
+}
+
+#[test]
+fn a_row_set_aside_while_a_look_is_under_way_is_looked_for_again() {
+    let only = |row: Row, place: usize| Row { waiting_for: Some(vec![name(place)]), ..row };
+    let mut hand = Hand::new(2);
+    hand.give_due(vec![only(retrying(1, "k"), 0)]);
+    hand.give_new(vec![only(row(2, Some("k")), 1)]);
+    hand.give_new(vec![only(row(3, Some("k")), 1)]);
+    let (first, second) = (hand.flight(1), hand.flight(2));
+    hand.publish(first, None);
+    hand.settle();
+    hand.settled(&[1]);
+    let look = hand.read(look_at_a_key).unwrap();
+    hand.publish(second, Some(ErrorKind::Rejected));
+    let settled: Vec<_> = hand.settle().iter().map(|settlement| settlement.row.0).collect();
+    assert_eq!(settled, [3, 2], "the successor is set aside behind its head");
+    // The application has deleted the head meanwhile, so that no due query will bring the key back.
+    hand.settled(&[3]);
+    hand.answer(look, Vec::new(), false);
+    hand.give_to(look_at_a_key, vec![only(aside(3, "k"), 1)]);
+    hand.flight(3);
+}
+
+#[test]
+fn reads_take_turns_however_much_each_of_them_finds() {
+    let mut hand = Hand::new(1);
+    let mut kinds = Vec::new();
+    let due = hand.read(|wanted| matches!(wanted, Wanted::Due(_))).unwrap();
+    hand.answer(due, vec![row(1, None)], true);
+    for id in 2..=40 {
+        hand.act();
+        while hand.read.is_none() {
+            hand.wait();
+        }
+        let read = hand.read.take().unwrap();
+        // Each takes as long as the longest pause between two of a kind.
+        hand.now = hand.now + Duration::from_millis(250);
+        kinds.push(std::mem::discriminant(&read.wanted));
+        hand.answer(read, vec![row(id, None)], true);
+    }
+    let (new, due) = (Wanted::New, Wanted::Due(Vec::new()));
+    for turns in kinds.windows(3) {
+        assert!(turns.contains(&std::mem::discriminant(&new)), "new rows wait");
+        assert!(turns.contains(&std::mem::discriminant(&due)), "due rows wait");
+    }
+}
+
+#[test]
+fn a_look_at_a_destination_ends_its_pause_when_no_message_could() {
+    let mut hand = Hand::new(1);
+    hand.give_new(vec![row(1, None)]);
+    let flight = hand.flight(1);
+    hand.publish(flight, Some(ErrorKind::Unavailable));
+    hand.lose();
+    hand.gain();
+    for answer in [Err(Error::new(ErrorKind::Unavailable, "scripted")), Ok(())] {
+        assert!(hand.machine.destinations()[0].paused.is_some());
+        for _ in 0..1_000 {
+            if hand.checks > 0 {
+                break;
+            }
+            match hand.read.take() {
+                Some(read) => hand.answer(read, Vec::new(), false),
+                None => hand.wait(),
+            }
+        }
+        assert_eq!(hand.checks, 1, "it is looked at once at a time");
+        hand.checks = 0;
+        hand.machine.on(hand.now, Event::Checked(DestinationIndex::new(0), answer));
+    }
+    assert!(hand.machine.destinations()[0].paused.is_none());
+    assert!(hand.machine.take_notes().iter().any(|note| matches!(note, Note::Resumed(_))));
+}
