@@ -73,7 +73,7 @@ fn kill_again_and_again(name: &str, store: &str, folder: &Path, mut outbox: impl
     for _ in 0..kills {
         let mut child = relay(store, &file, &[], &log);
         wait_for_growth(&file, &mut child, &log);
-        thread::sleep(Duration::from_millis(random.below(120)));
+        thread::sleep(Duration::from_millis(random.below(60)));
         child.kill().unwrap();
         child.wait().unwrap();
         delivered.take_in();

@@ -35,14 +35,13 @@ async fn write(client: &mut Client, stop: &AtomicBool) -> Ledger {
     let mut number = 0_u64;
     while !stop.load(Ordering::Relaxed) {
         let tx = client.transaction().await.unwrap();
-        let mut written = Vec::new();
-        for _ in 0..=random.below(20) {
+        let keys: Vec<u64> = (0..=random.below(100)).map(|_| random.below(KEYS)).collect();
+        let messages = keys.iter().map(|key| {
             number += 1;
-            let key = random.below(KEYS);
-            let message = Message::new("orders.placed", number.to_string()).key(key);
-            let id = outbox.enqueue(&tx, message).await.unwrap().to_string();
-            written.push(Written { id, key });
-        }
+            Message::new("orders.placed", number.to_string()).key(key)
+        });
+        let ids = outbox.enqueue_all(&tx, messages.collect::<Vec<_>>()).await.unwrap();
+        let written: Vec<_> = ids.iter().zip(keys).map(|(id, key)| Written { id: id.to_string(), key }).collect();
         if random.below(10) == 0 {
             tx.rollback().await.unwrap();
             ledger.rolled_back.extend(written.into_iter().map(|written| written.id));
@@ -50,7 +49,7 @@ async fn write(client: &mut Client, stop: &AtomicBool) -> Ledger {
             tx.commit().await.unwrap();
             ledger.committed.extend(written);
         }
-        tokio::time::sleep(std::time::Duration::from_millis(random.below(6))).await;
+        tokio::time::sleep(std::time::Duration::from_millis(random.below(10))).await;
     }
     ledger
 }
