@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::relay_loop::RelayLoop;
-use crate::snapshot::{RelayHandle, Shared, Summary};
+use crate::snapshot::{Ended, RelayHandle, Shared, Summary};
 
 /// How long a graceful stop may take: 20 s.
 const DEFAULT_STOP_DEADLINE: Duration = Duration::from_secs(20);
@@ -246,10 +246,13 @@ impl Relay {
     /// a crash: nothing is lost, what was in flight is repeated, and the lanes are free once the lease has run out.
     ///
     /// # Errors
-    /// `Config` when the store can never work as it is (no tables, a newer schema), at the start only.
+    /// `Config` when the store can never work as it is (no tables, a newer schema), at the start only. `Unknown` when a
+    /// panic in the store's client ended one of its tasks: like a crash, what was in flight is repeated by the next
+    /// relay, once the lease has run out.
     pub async fn run(self, stop: CancellationToken) -> Result<Summary> {
         let mut settings = self.settings;
         settings.seed = uuid::Uuid::new_v4().as_u64_pair().0;
+        let _ended = Ended(Arc::clone(&self.shared));
         RelayLoop::new(self.plan, Machine::new(settings), self.shared, Clock::start(), stop).run().await
     }
 }

@@ -1,10 +1,14 @@
 //! What carries the loop's actions out: a task or a publisher each, and the channel on which they answer.
 
+use std::future::pending;
 use std::sync::Arc;
+use std::time::Duration;
 
 use postrider_core::machine::{Event, Read};
+use postrider_core::{Error, ErrorKind};
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::JoinSet;
+use tokio::task::{Id, JoinSet};
+use tokio::time::timeout;
 
 use crate::builder::Plan;
 use crate::clock::Clock;
@@ -35,7 +39,38 @@ pub(crate) struct Hands {
     pub(crate) duty: watch::Sender<Duty>,
     pub(crate) counts: mpsc::UnboundedSender<()>,
     pub(crate) publisher: Publisher,
-    tasks: JoinSet<()>,
+    pub(crate) tasks: Tasks,
+    /// How long putting down may wait for each side: after a lease time there is nothing left to give back.
+    patience: Duration,
+}
+
+/// The tasks, none of which ends before it is told to.
+#[derive(Default)]
+pub(crate) struct Tasks {
+    running: JoinSet<()>,
+    names: Vec<(Id, &'static str)>,
+}
+
+impl Tasks {
+    fn start(&mut self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
+        let id = self.running.spawn(task).id();
+        self.names.push((id, name));
+    }
+
+    /// Waits until one of them ends by itself: the relay cannot go on without it.
+    pub(crate) async fn broken(&mut self) -> Error {
+        let id = match self.running.join_next_with_id().await {
+            Some(Ok((id, ()))) => id,
+            Some(Err(error)) => error.id(),
+            None => pending().await,
+        };
+        let name = self.names.iter().find(|(known, _)| *known == id).map_or("task", |(_, name)| name);
+        let text = format!(
+            "the relay's {name} ended unexpectedly; look for its panic in the log, report it, and start the relay \
+             again: what was in flight is repeated"
+        );
+        Error::new(ErrorKind::Unknown, text)
+    }
 }
 
 impl Hands {
@@ -48,22 +83,22 @@ impl Hands {
         let (counts, asked_counts) = mpsc::unbounded_channel();
         let store = || Arc::clone(&plan.store);
         let holder = Leaseholder::new(store(), plan.name.clone(), plan.lease, clock, tell.clone());
-        let mut tasks = JoinSet::new();
-        tasks.spawn(holder.keep(orders));
-        tasks.spawn(read_all(store(), asked_reads, tell.clone()));
-        tasks.spawn(settle_all(store(), asked_settles, tell.clone()));
-        tasks.spawn(keep_house(store(), plan.retention, on_duty, asked_counts, tell.clone()));
+        let mut tasks = Tasks::default();
+        tasks.start("leaseholder", holder.keep(orders));
+        tasks.start("reader", read_all(store(), asked_reads, tell.clone()));
+        tasks.start("settler", settle_all(store(), asked_settles, tell.clone()));
+        tasks.start("housekeeper", keep_house(store(), plan.retention, on_duty, asked_counts, tell.clone()));
         let publisher = Publisher::new(plan.outlets.clone(), tell);
-        Self { signals, reads, settles, leases, duty, counts, publisher, tasks }
+        Self { signals, reads, settles, leases, duty, counts, publisher, tasks, patience: plan.lease }
     }
 
-    /// Disconnects the brokers, releases the lanes, and ends every task.
+    /// Disconnects the brokers, releases the lanes, and ends every task, whether or not they answer.
     pub(crate) async fn put_down(mut self) {
-        self.publisher.close().await;
+        drop(timeout(self.patience, self.publisher.close()).await);
         let (done, left) = oneshot::channel();
         if self.leases.send(LeaseOrder::Leave(done)).is_ok() {
-            left.await.unwrap_or_default();
+            drop(timeout(self.patience, left).await);
         }
-        self.tasks.shutdown().await;
+        self.tasks.running.shutdown().await;
     }
 }

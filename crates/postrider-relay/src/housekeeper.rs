@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_core::{Operator, Result, Retention, Store, StoreStatus};
+use postrider_core::{Error, ErrorKind, Lane, Operator, Result, Retention, Store, StoreStatus};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -19,7 +19,7 @@ const PRUNE_BATCH: u32 = 1_000;
 const PRUNE_PAUSE: Duration = Duration::from_millis(50);
 /// Counts are exact up to here.
 const COUNT_BOUND: u32 = 10_000;
-/// How long one look may take.
+/// How long one look or one removal may take. One that takes longer is given up with its connection.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Whether this relay does the housekeeping: the one that owns the first lane does.
@@ -27,6 +27,13 @@ const DEADLINE: Duration = Duration::from_secs(30);
 pub(crate) enum Duty {
     On,
     Off,
+}
+
+impl Duty {
+    /// The duty of the owner of these lanes, which are in order.
+    pub(crate) fn of(lanes: &[Lane]) -> Self {
+        if lanes.first() == Some(&Lane(0)) { Self::On } else { Self::Off }
+    }
 }
 
 /// Keeps house until the asking end is dropped. A message on `asked` wants to know whether the outbox is empty.
@@ -65,7 +72,7 @@ async fn round(store: &Arc<dyn Store>, operator: &mut Option<Box<dyn Operator>>,
     let Some(operator) = operator.as_mut().filter(|_| wanted) else { return Ok(()) };
     let end = Instant::now() + ROUND;
     loop {
-        let pruned = operator.prune(retention, PRUNE_BATCH).await?;
+        let pruned = in_time(operator.prune(retention, PRUNE_BATCH)).await?;
         let most = pruned.delivered.max(pruned.dead);
         if most < u64::from(PRUNE_BATCH) || Instant::now() >= end {
             return Ok(());
@@ -77,14 +84,16 @@ async fn round(store: &Arc<dyn Store>, operator: &mut Option<Box<dyn Operator>>,
 async fn look(store: &Arc<dyn Store>, operator: &mut Option<Box<dyn Operator>>, bound: u32) -> Result<StoreStatus> {
     let mut hand = match operator.take() {
         Some(operator) => operator,
-        None => store.operator().await?,
+        None => in_time(store.operator()).await?,
     };
-    let status = timeout(DEADLINE, hand.status(bound)).await.unwrap_or_else(|_| {
-        let text = "counting the outbox took too long";
-        Err(postrider_core::Error::new(postrider_core::ErrorKind::Unavailable, text))
-    })?;
+    let status = in_time(hand.status(bound)).await?;
     *operator = Some(hand);
     Ok(status)
+}
+
+async fn in_time<T>(call: impl Future<Output = Result<T>>) -> Result<T> {
+    let late = || Err(Error::new(ErrorKind::Unavailable, "counting or pruning the outbox took too long"));
+    timeout(DEADLINE, call).await.unwrap_or_else(|_| late())
 }
 
 fn is_empty(status: &StoreStatus) -> bool {

@@ -91,9 +91,15 @@ impl Leaseholder {
                 () = sleep_until(wake) => continue,
             };
             match order {
-                Some(LeaseOrder::Forget(lane)) => self.held.retain(|held| *held != lane),
+                Some(LeaseOrder::Forget(lane)) => {
+                    self.held.retain(|held| *held != lane);
+                    // A broker may have said so, not the store: then it is still ours, and nobody else can take it.
+                    self.uncertain = true;
+                }
                 Some(LeaseOrder::Rejoin) => {
-                    drop(timeout(self.ttl, self.leave()).await);
+                    if in_time(self.ttl, self.leave()).await.is_err() {
+                        self.leases = None;
+                    }
                     self.me = None;
                     self.held.clear();
                     renew_at = Instant::now();

@@ -48,11 +48,11 @@ impl Publisher {
         let signals = self.signals.clone();
         self.calls.spawn(async move {
             let places: Vec<_> = outlet.template.fixed().into_iter().collect();
-            let checked = tokio::time::timeout(DEADLINE, outlet.broker.check(&places)).await;
-            let answer = checked.map_or_else(
-                |_| Err(Error::new(ErrorKind::Unavailable, "the broker did not answer the check in time")),
-                |findings| findings.map(|findings| telemetry::findings(&outlet.name, &findings)),
-            );
+            let broker = Arc::clone(&outlet.broker);
+            let checked = guarded(async move { broker.check(&places).await }).await;
+            let answer = checked
+                .unwrap_or_else(|text| Err(Error::new(ErrorKind::Unavailable, text)))
+                .map(|findings| telemetry::findings(&outlet.name, &findings));
             drop(signals.send(Signal::Machine(Event::Checked(destination, answer))));
         });
     }
@@ -60,22 +60,28 @@ impl Publisher {
     /// Abandons what is under way and disconnects.
     pub(crate) async fn close(mut self) {
         self.calls.shutdown().await;
-        for outlet in &self.outlets {
-            outlet.broker.close().await;
+        for outlet in self.outlets {
+            self.calls.spawn(async move { outlet.broker.close().await });
         }
+        while self.calls.join_next().await.is_some() {}
     }
+}
+
+async fn call(broker: Arc<dyn Broker>, batch: Vec<Outgoing>) -> Vec<Published> {
+    let count = batch.len();
+    let answer = guarded(async move { broker.publish(&batch).await }).await;
+    let all = |text| (0..count).map(|_| Published::Failed(Error::new(ErrorKind::Unknown, text))).collect();
+    answer.unwrap_or_else(all)
 }
 
 /// One call in a task of its own, so that a panic in a broker's client is an unknown outcome and no crash. The task
 /// ends with the call: a relay whose future was dropped must not go on publishing beside its successor.
-async fn call(broker: Arc<dyn Broker>, batch: Vec<Outgoing>) -> Vec<Published> {
-    let count = batch.len();
+async fn guarded<T: Send + 'static>(call: impl Future<Output = T> + Send + 'static) -> Result<T, &'static str> {
     let mut task = JoinSet::new();
-    task.spawn(async move { broker.publish(&batch).await });
-    let all = |text: &str| (0..count).map(|_| Published::Failed(Error::new(ErrorKind::Unknown, text))).collect();
+    task.spawn(call);
     match tokio::time::timeout(DEADLINE, task.join_next()).await {
-        Ok(Some(Ok(results))) => results,
-        Ok(_) => all("the broker's client ended unexpectedly; see the log for its panic"),
-        Err(_) => all("the broker did not answer in time"),
+        Ok(Some(Ok(answer))) => Ok(answer),
+        Ok(_) => Err("the broker's client ended unexpectedly; see the log for its panic"),
+        Err(_) => Err("the broker did not answer in time"),
     }
 }

@@ -59,6 +59,7 @@ impl RelayLoop {
             let wake = self.report.wake(self.machine.wake_at(now)).min(deadline.unwrap_or(Tick::FAR));
             tokio::select! {
                 Some(signal) = self.hands.signals.recv() => self.hear(signal)?,
+                error = self.hands.tasks.broken() => return Err(error),
                 () = self.shared.hint.notified() => self.machine.on(self.clock.now(), Event::Hint),
                 () = self.stop.cancelled(), if !stopping => deadline = Some(self.begin_stop()),
                 () = sleep_until(self.clock.instant(wake)) => {}
@@ -105,22 +106,24 @@ impl RelayLoop {
             Signal::Machine(event) => self.machine.on(now, event),
             Signal::Counted(count) => self.report.counted(count),
             Signal::Discontinued => {
-                self.lose_everything(now);
+                self.stand_down(now, None);
                 drop(self.hands.leases.send(LeaseOrder::Rejoin));
             }
-            Signal::Lease(LeaseNews::Joined(me)) => self.me = Some(me),
+            Signal::Lease(LeaseNews::Joined(me)) => self.stand_down(now, Some(me)),
             Signal::Lease(LeaseNews::Trusted(until)) => {
                 self.report.trusted();
                 self.machine.on(now, Event::Trusted(until));
             }
             Signal::Lease(LeaseNews::Gained(lanes)) => self.machine.on(now, Event::Gained(lanes)),
-            Signal::Lease(LeaseNews::Evicted) => self.lose_everything(now),
+            Signal::Lease(LeaseNews::Evicted) => self.stand_down(now, None),
             Signal::Lease(LeaseNews::Away(error)) => self.report.store_away(error)?,
         }
         Ok(())
     }
 
-    fn lose_everything(&mut self, now: Tick) {
+    /// Every lane is lost. A new membership begins like this too: lanes of an earlier one may have come in between.
+    fn stand_down(&mut self, now: Tick, me: Option<RelayId>) {
+        self.me = me;
         let lanes = self.machine.held().into_iter().map(|held| held.lane).collect();
         self.machine.on(now, Event::Lost(lanes));
     }
@@ -133,8 +136,7 @@ impl RelayLoop {
             self.report.note(&note);
         }
         if let Some(snapshot) = self.report.show(now, &self.machine) {
-            let first = snapshot.lanes.first().is_some_and(|lane| lane.0 == 0);
-            self.hands.duty.send_replace(if first { Duty::On } else { Duty::Off });
+            self.hands.duty.send_replace(Duty::of(&snapshot.lanes));
             self.shared.set(snapshot);
         }
     }

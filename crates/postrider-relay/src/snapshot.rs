@@ -116,6 +116,18 @@ impl Shared {
     }
 }
 
+/// Shows the relay as stopped however it ends: by itself, by an error, or because its future was dropped.
+#[derive(Debug)]
+pub(crate) struct Ended(pub(crate) Arc<Shared>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let mut snapshot = self.0.snapshot.lock().unwrap_or_else(PoisonError::into_inner);
+        snapshot.state = RelayState::Stopped;
+        snapshot.lanes.clear();
+    }
+}
+
 /// A hand on a running relay, for the process it runs in.
 #[derive(Debug, Clone)]
 pub struct RelayHandle(pub(crate) Arc<Shared>);

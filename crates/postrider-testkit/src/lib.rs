@@ -8,4 +8,5 @@ pub mod dying;
 pub mod proxy;
 pub mod servers;
 pub mod suites;
+pub mod troubled;
 pub mod verdict;

@@ -28,7 +28,7 @@ pub(super) struct Settling {
     /// The leases under which the settle under way was sent.
     leases: Vec<HeldLane>,
     retry_at: Option<Tick>,
-    /// The last settle failed and its rows still wait.
+    /// The last settle that was answered failed.
     store_is_away: bool,
     /// People were told that the store is away.
     store_was_away: bool,
@@ -39,8 +39,9 @@ impl Settling {
         self.waiting.is_empty() && self.under_way.is_empty()
     }
 
+    /// Whether outcomes could not be recorded: until they are, also while that is tried again.
     pub(super) fn store_is_away(&self) -> bool {
-        self.store_is_away && !self.waiting.is_empty()
+        self.store_is_away && !self.is_idle()
     }
 
     pub(super) fn retry_at(&self) -> Option<Tick> {
@@ -184,6 +185,7 @@ impl Machine {
                 }
             }
             Err(error) if error.kind() == ErrorKind::Fenced => {
+                self.settling.store_is_away = false;
                 for lease in leases {
                     if self.held.get(&lease.lane).is_some_and(|held| held.term == lease.term) {
                         self.fenced(lease.lane);

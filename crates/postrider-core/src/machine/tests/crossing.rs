@@ -68,6 +68,25 @@ fn a_row_settled_while_a_read_was_under_way_is_not_sent_again() {
 }
 
 #[test]
+fn nothing_new_is_sent_while_a_settle_that_failed_is_tried_again() {
+    let mut hand = Hand::new(1);
+    hand.give_new(vec![row(1, None)]);
+    let first = hand.flight(1);
+    hand.publish(first, None);
+    hand.settle();
+    hand.machine.on(hand.now, Event::Settled(Err(Error::new(ErrorKind::Unavailable, "scripted"))));
+    hand.give_new(vec![row(2, None)]);
+    while hand.settles.is_empty() {
+        hand.wait();
+    }
+    hand.wait();
+    assert!(hand.flights.is_empty(), "it is not known yet whether the store is back");
+    hand.settle();
+    hand.settled(&[1]);
+    hand.flight(2);
+}
+
+#[test]
 fn rows_set_aside_while_the_destination_pauses_are_found_when_it_goes_on() {
     let mut hand = Hand::new(1);
     hand.give_due(vec![retrying(1, "k")]);
