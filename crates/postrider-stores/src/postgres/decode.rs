@@ -171,8 +171,12 @@ fn read<'r, T: FromSql<'r>>(row: &'r tokio_postgres::Row, column: &str) -> Resul
     row.try_get(column).map_err(|_| format!("{column}: cannot be read"))
 }
 
+/// The destinations still owed. An empty list would owe the row to nobody for ever.
 fn destinations(row: &tokio_postgres::Row, column: &str) -> Result<Option<Vec<DestinationName>>, String> {
     let names: Option<Vec<Option<String>>> = read(row, column)?;
+    if names.as_ref().is_some_and(Vec::is_empty) {
+        return Err(format!("{column}: names no destination"));
+    }
     names
         .map(|names| {
             names

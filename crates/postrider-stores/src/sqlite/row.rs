@@ -80,7 +80,7 @@ pub(super) fn decode(row: &rusqlite::Row<'_>) -> Done<Decoded> {
     let attempts = columns.integer(13, "attempts")?.and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
     let next_attempt_at = columns.moment(15, "next_attempt_at")?;
     let scheduled = !matches!(row.get_ref(15)?, ValueRef::Null);
-    let waiting_for = columns.parsed(16, "waiting_for", names)?;
+    let waiting_for = columns.parsed(16, "waiting_for", owed)?;
     let progress = columns.parsed(17, "progress", counts)?.unwrap_or_default();
     let problem = columns.problem.take().or_else(|| message.validate().err().map(|invalid| invalid.to_string()));
     // What follows is only shown to people: nonsense there costs no message.
@@ -192,6 +192,12 @@ pub(super) fn names(text: &str) -> Result<Vec<DestinationName>, String> {
     let names: Vec<String> =
         serde_json::from_str(text).map_err(|error| format!("expected a JSON array of strings: {error}"))?;
     Ok(names.iter().map(|name| DestinationName::new(name)).collect())
+}
+
+/// The `waiting_for` of the row itself. An empty one would owe it to nobody for ever.
+fn owed(text: &str) -> Result<Vec<DestinationName>, String> {
+    let names = names(text)?;
+    if names.is_empty() { Err("it names no destination".to_owned()) } else { Ok(names) }
 }
 
 fn counts(text: &str) -> Result<BTreeMap<DestinationName, u32>, String> {
