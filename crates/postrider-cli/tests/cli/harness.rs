@@ -196,9 +196,14 @@ impl Relay {
         (head.split_whitespace().nth(1).unwrap().parse().unwrap(), body.to_owned())
     }
 
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends SIGTERM.
     pub fn terminate(&self) {
-        let signalled = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
+        let signalled = Command::new("kill").args(["-TERM", &self.pid().to_string()]).status().unwrap();
         assert!(signalled.success());
     }
 
