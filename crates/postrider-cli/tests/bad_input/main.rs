@@ -17,6 +17,8 @@ use postrider_testkit::servers::http_receiver::{Answer, HttpReceiver};
 use postrider_testkit::servers::postgres::shared;
 
 const KEYS: usize = 8;
+/// The most messages of the calls under way to one endpoint.
+const IN_FLIGHT: usize = 64;
 const LEASE: Duration = Duration::from_secs(1);
 
 fn signal(pid: u32, name: &str) {
@@ -104,8 +106,14 @@ async fn frozen(place: &Place, url: &str) {
     let arrived = arrived.lock().unwrap().clone();
     judge(&arrived, written.len(), before);
     assert_eq!(second.ask("/readyz", None).1, "relaying\n", "the first took something from its successor");
-    let late = arrived[before..].iter().filter(|one| one.term < took_over).count();
-    assert_eq!(late, 0, "the first published after its lease was over");
+    // What the first had handed to its broker before it froze may still leave: repeats, and no more than a call holds.
+    let known: HashSet<&str> = arrived[..before].iter().map(|one| one.id.as_str()).collect();
+    let late: Vec<_> = arrived[before..].iter().filter(|one| one.term < took_over).collect();
+    assert!(
+        late.iter().all(|one| known.contains(one.id.as_str())),
+        "the first went on as if it owned its lanes: {late:?}"
+    );
+    assert!(late.len() <= IN_FLIGHT, "{} messages left after the lease was over", late.len());
     assert!(!first.log().contains("\"level\":\"ERROR\""), "{}", first.log());
 }
 
