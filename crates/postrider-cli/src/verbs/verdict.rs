@@ -86,7 +86,11 @@ pub(crate) fn at_once(look: &Look) -> Option<Verdict> {
             1 => format!("the relay {} has not renewed its lease", visible(&look.store.members[0].name)),
             n => format!("none of {n} relays has renewed its lease"),
         };
-        return Some(Verdict::new(Word::Stuck, cause, "start one: `postrider relay`"));
+        let next = match look.store.members.len() {
+            0 => "start one: `postrider relay`",
+            _ => "restart it if it hangs, or start another: `postrider relay`",
+        };
+        return Some(Verdict::new(Word::Stuck, cause, next));
     }
     None
 }
