@@ -245,6 +245,15 @@ mod tests {
     }
 
     #[test]
+    fn unlimited_attempts_are_never_used_up_and_their_interval_stays_at_the_maximum() {
+        let policy = RetryPolicy { attempts: Attempts::Unlimited, ..RetryPolicy::default() };
+        for attempts in [0, 1, 10, 1_000, u32::MAX] {
+            assert!(!policy.exhausted(attempts));
+            assert!(policy.ceiling(attempts) <= policy.maximum);
+        }
+    }
+
+    #[test]
     fn patterns() {
         assert!(TopicPattern::every().matches("a.b"));
         assert!(TopicPattern::parse("a.*.c").unwrap().matches("a.b.c"));

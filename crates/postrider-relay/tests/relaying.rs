@@ -153,3 +153,32 @@ async fn a_destination_that_is_down_costs_no_attempt_and_ends_a_run_until_empty(
     assert_eq!(summary.paused.len(), 1);
     assert_eq!(store.rows().len(), 100);
 }
+
+#[tokio::test]
+async fn the_next_pages_are_read_while_the_first_is_being_published() {
+    let store = store();
+    let broker = Arc::new(MemoryBroker::recording().with_script(|_, before| match before {
+        0 => Answer::Hold,
+        _ => Answer::Accept,
+    }));
+    // Three pages over three keys, each of which has a message in the call that is held.
+    store.enqueue_committed(&keyed(6_000, 3));
+    let running = relay(&store, &broker).build().unwrap();
+    let handle = running.handle();
+    let stop = CancellationToken::new();
+    let task = tokio::spawn(running.run(stop.clone()));
+    let all_read = async {
+        while handle.snapshot().window_rows < 6_000 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), all_read).await.unwrap();
+    assert_eq!(broker.accepted(), 0);
+    broker.release();
+    while handle.snapshot().delivered < 6_000 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    stop.cancel();
+    task.await.unwrap().unwrap();
+    in_order(&broker, 3);
+}

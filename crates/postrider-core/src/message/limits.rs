@@ -195,4 +195,17 @@ mod tests {
         let error = valid().header("Postrider-Id", "x").validate().unwrap_err();
         assert!(error.to_string().contains("postrider-"));
     }
+
+    #[test]
+    fn attributes_have_a_prefix_a_name_and_a_printable_value() {
+        for good in ["kafka.partition", "amqp.x-delay", "http.path", "mqtt.a.b"] {
+            assert_eq!(Message::new("t", "").attribute(good, "v").validate(), Ok(()), "{good:?}");
+        }
+        for bad in ["", "path", ".path", "http.", "http..path", "HTTP.path", "http.pa th", "http.p\0"] {
+            assert!(Message::new("t", "").attribute(bad, "v").validate().is_err(), "{bad:?}");
+        }
+        assert!(valid().attribute("http.path", "a\nb").validate().is_err());
+        let many = (0..=MAX_ATTRIBUTES).fold(valid(), |message, n| message.attribute(format!("x.n{n}"), "v"));
+        assert!(matches!(many.validate(), Err(Invalid::TooMany { what: "attributes", .. })));
+    }
 }
