@@ -3,8 +3,8 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -26,13 +26,13 @@ const LEASE: Duration = Duration::from_secs(1);
 /// Which calls of the store are in trouble now, and how often each was made.
 #[derive(Debug, Clone)]
 struct Switch {
-    now: Arc<std::sync::Mutex<Vec<(&'static str, Trouble)>>>,
-    calls: Arc<std::sync::Mutex<Vec<&'static str>>>,
+    now: Arc<Mutex<Vec<(&'static str, Trouble)>>>,
+    calls: Arc<Mutex<Vec<&'static str>>>,
 }
 
 impl Switch {
     fn new(troubles: &[(&'static str, Trouble)]) -> Self {
-        Self { now: Arc::new(std::sync::Mutex::new(troubles.to_vec())), calls: Arc::default() }
+        Self { now: Arc::new(Mutex::new(troubles.to_vec())), calls: Arc::default() }
     }
 
     fn set(&self, troubles: &[(&'static str, Trouble)]) {
@@ -73,7 +73,8 @@ fn accepting() -> Arc<MemoryBroker> {
     Arc::new(MemoryBroker::recording())
 }
 
-fn relay(store: Arc<dyn Store>, broker: Arc<dyn Broker>) -> RelayBuilder {
+fn relay<B: Broker + 'static>(store: Arc<dyn Store>, broker: &Arc<B>) -> RelayBuilder {
+    let broker: Arc<dyn Broker> = Arc::<B>::clone(broker);
     Relay::builder(store)
         .destination(DestinationName::new("out"), broker, DestinationTemplate::topic())
         .lease(LEASE)
@@ -121,7 +122,7 @@ async fn members(store: &MemoryStore) -> Vec<uuid::Uuid> {
 #[tokio::test(start_paused = true)]
 async fn nothing_is_published_past_the_trusted_time_while_the_lease_store_hangs() {
     let (store, broker, switch) = (store(2), accepting(), Switch::new(&[]));
-    let running = Running::start(relay(switch.wrap(&store), broker.clone()));
+    let running = Running::start(relay(switch.wrap(&store), &broker));
     store.enqueue_committed(&[message("1")]);
     until("the first is delivered", || running.handle.snapshot().delivered == 1).await;
     switch.set(&[("renew", Trouble::Hang), ("evict", Trouble::Hang), ("acquire", Trouble::Hang)]);
@@ -138,7 +139,7 @@ async fn nothing_is_published_past_the_trusted_time_while_the_lease_store_hangs(
 #[tokio::test(start_paused = true)]
 async fn an_evicted_relay_drops_everything_and_joins_under_a_new_id() {
     let (store, broker) = (store(2), holding());
-    let running = Running::start(relay(Arc::new(store.clone()), broker.clone()));
+    let running = Running::start(relay(Arc::new(store.clone()), &broker));
     store.enqueue_committed(&[message("1")]);
     until("it is on its way", || broker.sent() == 1).await;
     let before = members(&store).await;
@@ -156,9 +157,27 @@ async fn an_evicted_relay_drops_everything_and_joins_under_a_new_id() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_evicted_relay_that_cannot_join_again_publishes_nothing_although_trust_would_last() {
+    let (store, broker, switch) = (store(2), accepting(), Switch::new(&[]));
+    let long = Duration::from_secs(60);
+    let running = Running::start(relay(switch.wrap(&store), &broker).lease(long));
+    until("lanes", || running.handle.snapshot().lanes.len() == 2).await;
+    switch.set(&[("join", Trouble::Hang)]);
+    store.advance(long * 2);
+    store.leases().await.unwrap().evict().await.unwrap();
+    until("it tries to join", || switch.called("join") > 1).await;
+    store.enqueue_committed(&[message("1")]);
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!(broker.sent(), 0);
+    switch.set(&[]);
+    until("it is delivered", || running.handle.snapshot().delivered == 1).await;
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_relay_whose_lanes_were_taken_settles_nothing() {
     let (store, broker) = (store(1), holding());
-    let running = Running::start(relay(Arc::new(store.clone()), broker.clone()));
+    let running = Running::start(relay(Arc::new(store.clone()), &broker));
     store.enqueue_committed(&[message("1"), message("2")]);
     until("it is on its way", || broker.sent() == 1 && !running.handle.snapshot().lanes.is_empty()).await;
     store.steal(Lane(0));
@@ -180,7 +199,7 @@ async fn a_relay_whose_lanes_were_taken_settles_nothing() {
 async fn a_store_that_is_away_stops_new_publishing_and_loses_and_repeats_nothing() {
     let (store, broker, switch) = (store(1), accepting(), Switch::new(&[]));
     switch.set(&[("settle", Trouble::Fail(ErrorKind::Unavailable))]);
-    let running = Running::start(relay(switch.wrap(&store), broker.clone()));
+    let running = Running::start(relay(switch.wrap(&store), &broker));
     store.enqueue_committed(&[message("1")]);
     until("a settle failed", || switch.called("settle") > 0).await;
     store.enqueue_committed(&[message("2"), message("3")]);
@@ -200,7 +219,7 @@ async fn a_lost_answer_to_any_lease_statement_costs_time_only() {
     for call in ["join", "evict", "acquire", "renew", "release"] {
         let (store, broker) = (store(2), accepting());
         let switch = Switch::new(&[(call, Trouble::LoseAnswer), ("acquire", Trouble::LoseAnswer)]);
-        let running = Running::start(relay(switch.wrap(&store), broker.clone()));
+        let running = Running::start(relay(switch.wrap(&store), &broker));
         until("both lanes are held", || running.handle.snapshot().lanes.len() == 2).await;
         store.enqueue_committed(&[message("1")]);
         until("it is delivered", || running.handle.snapshot().delivered == 1).await;
@@ -212,7 +231,7 @@ async fn a_lost_answer_to_any_lease_statement_costs_time_only() {
 #[tokio::test(start_paused = true)]
 async fn a_database_that_is_not_the_one_it_was_is_joined_and_read_anew() {
     let (store, broker, switch) = (store(2), holding(), Switch::new(&[]));
-    let running = Running::start(relay(switch.wrap(&store), broker.clone()));
+    let running = Running::start(relay(switch.wrap(&store), &broker));
     store.enqueue_committed(&[message("1")]);
     until("it is on its way", || broker.sent() == 1).await;
     let before = members(&store).await;
@@ -230,7 +249,7 @@ async fn a_panic_in_the_store_ends_the_relay_with_an_error_and_never_in_silence(
     for (call, name) in [("read", "reader"), ("settle", "settler"), ("renew", "leaseholder"), ("status", "housekeeper")]
     {
         let (store, switch) = (store(2), Switch::new(&[(call, Trouble::Panic)]));
-        let running = Running::start(relay(switch.wrap(&store), accepting()));
+        let running = Running::start(relay(switch.wrap(&store), &accepting()));
         store.enqueue_committed(&[message("1")]);
         let ended = timeout(Duration::from_secs(60), running.task).await;
         let error = ended.unwrap_or_else(|_| panic!("{call}: it hangs")).unwrap().unwrap_err();
@@ -249,7 +268,7 @@ async fn a_panic_in_a_publish_is_an_unknown_outcome() {
     }));
     let store = store(2);
     store.enqueue_committed(&[message("1")]);
-    let running = Running::start(relay(Arc::new(store.clone()), broker.clone()));
+    let running = Running::start(relay(Arc::new(store.clone()), &broker));
     until("it is delivered", || running.handle.snapshot().delivered == 1).await;
     assert_eq!((broker.sent(), broker.accepted()), (3, 1));
     let summary = running.stop().await;
@@ -260,7 +279,7 @@ async fn a_panic_in_a_publish_is_an_unknown_outcome() {
 async fn a_panic_in_a_check_does_not_leave_its_destination_paused_for_ever() {
     let broker = Arc::new(Fragile { inner: accepting(), checks: AtomicUsize::new(0) });
     let store = store(2);
-    let running = Running::start(relay(Arc::new(store.clone()), broker.clone()));
+    let running = Running::start(relay(Arc::new(store.clone()), &broker));
     until("the second check panicked", || broker.checks.load(Ordering::SeqCst) >= 2).await;
     store.enqueue_committed(&[message("1")]);
     until("it is delivered", || running.handle.snapshot().delivered == 1).await;
@@ -275,7 +294,7 @@ async fn a_broker_that_calls_the_relay_fenced_does_not_strand_the_lane() {
     }));
     let store = store(1);
     store.enqueue_committed(&[message("1")]);
-    let running = Running::start(relay(Arc::new(store.clone()), broker.clone()));
+    let running = Running::start(relay(Arc::new(store.clone()), &broker));
     until("it is delivered", || running.handle.snapshot().delivered == 1).await;
     assert_eq!(broker.messages()[0].term.0, 2, "under a new term");
     running.stop().await;
@@ -285,7 +304,7 @@ async fn a_broker_that_calls_the_relay_fenced_does_not_strand_the_lane() {
 async fn a_stop_ends_although_the_store_hangs_and_the_broker_does_not_close() {
     let (store, switch) = (store(2), Switch::new(&[]));
     let broker = Arc::new(Fragile { inner: holding(), checks: AtomicUsize::new(2) });
-    let running = Running::start(relay(switch.wrap(&store), broker.clone()));
+    let running = Running::start(relay(switch.wrap(&store), &broker));
     store.enqueue_committed(&[message("1")]);
     until("it is on its way", || broker.inner.sent() == 1).await;
     switch.set(&[("*", Trouble::Hang)]);
@@ -299,7 +318,7 @@ async fn a_relay_whose_future_is_dropped_publishes_no_more() {
     let broker = Arc::new(MemoryBroker::recording().with_delay(Duration::from_secs(1)));
     let store = store(2);
     store.enqueue_committed(&[message("1")]);
-    let relay = relay(Arc::new(store.clone()), broker.clone()).build().unwrap();
+    let relay = relay(Arc::new(store.clone()), &broker).build().unwrap();
     let handle = relay.handle();
     tokio::select! {
         _ = relay.run(CancellationToken::new()) => panic!("it has not been stopped"),
@@ -314,9 +333,9 @@ async fn a_relay_whose_future_is_dropped_publishes_no_more() {
 async fn the_owner_of_the_first_lane_prunes_and_nobody_else() {
     let retention = Retention { delivered: Some(Duration::from_secs(1)), dead: None };
     let (store, owner, standby) = (store(2), Switch::new(&[]), Switch::new(&[]));
-    let first = Running::start(relay(owner.wrap(&store), accepting()).retention(retention.clone()));
+    let first = Running::start(relay(owner.wrap(&store), &accepting()).retention(retention));
     until("lanes", || first.handle.snapshot().lanes.len() == 2).await;
-    let second = Running::start(relay(standby.wrap(&store), accepting()).retention(retention));
+    let second = Running::start(relay(standby.wrap(&store), &accepting()).retention(retention));
     sleep(Duration::from_secs(60)).await;
     assert_eq!(second.handle.snapshot().state, RelayState::Standby);
     assert!(owner.called("prune") > 3);
@@ -331,7 +350,7 @@ async fn a_prune_that_hangs_does_not_keep_a_relay_from_seeing_that_the_outbox_is
     let (store, broker, switch) = (store(2), holding(), Switch::new(&[("prune", Trouble::Hang)]));
     store.enqueue_committed(&[message("1")]);
     let retention = Retention { delivered: Some(Duration::from_secs(1)), dead: None };
-    let running = Running::start(relay(switch.wrap(&store), broker.clone()).retention(retention).until_empty());
+    let running = Running::start(relay(switch.wrap(&store), &broker).retention(retention).until_empty());
     until("a prune hangs", || switch.called("prune") > 0).await;
     broker.release();
     let ended = timeout(Duration::from_secs(120), running.task).await.unwrap().unwrap();
@@ -341,8 +360,7 @@ async fn a_prune_that_hangs_does_not_keep_a_relay_from_seeing_that_the_outbox_is
 #[tokio::test(start_paused = true)]
 async fn a_hint_makes_the_relay_look_at_once() {
     let (store, broker) = (store(2), accepting());
-    let running =
-        Running::start(relay(Arc::new(store.clone()), broker.clone()).max_poll_interval(Duration::from_secs(3_600)));
+    let running = Running::start(relay(Arc::new(store.clone()), &broker).max_poll_interval(Duration::from_secs(3_600)));
     sleep(Duration::from_secs(6_000)).await;
     store.enqueue_committed(&[message("1")]);
     sleep(Duration::from_secs(60)).await;
