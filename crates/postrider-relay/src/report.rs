@@ -108,7 +108,9 @@ impl Report {
         let (rows, bytes) = machine.window();
         self.snapshot.window_rows = rows;
         self.snapshot.window_bytes = bytes;
-        self.snapshot.lanes = machine.held().into_iter().map(|held| held.lane).collect();
+        // A lane whose lease may have run out is not shown as held: another relay may have it.
+        let held = if machine.is_trusted(now) { machine.held() } else { Vec::new() };
+        self.snapshot.lanes = held.into_iter().map(|held| held.lane).collect();
         let shown = machine.destinations().into_iter().map(|view| {
             let known = before.destinations.iter().find(|known| known.name == view.name);
             DestinationSnapshot {

@@ -130,6 +130,7 @@ async fn nothing_is_published_past_the_trusted_time_while_the_lease_store_hangs(
     store.enqueue_committed(&[message("2")]);
     sleep(Duration::from_secs(30)).await;
     assert_eq!(broker.sent(), 1, "the lease may be somebody else's by now");
+    assert!(running.handle.snapshot().lanes.is_empty(), "nor is a lane shown as held");
     assert_eq!(running.handle.snapshot().state, RelayState::StoreAway);
     switch.set(&[]);
     until("the second is delivered", || running.handle.snapshot().delivered == 2).await;

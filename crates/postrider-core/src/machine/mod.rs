@@ -167,6 +167,11 @@ impl Machine {
         self.held.values().copied().collect()
     }
 
+    /// Whether the leases can be relied on now: past that time nothing is published or settled.
+    pub fn is_trusted(&self, now: Tick) -> bool {
+        now < self.trusted_until
+    }
+
     /// Rows and bytes in the window.
     pub fn window(&self) -> (usize, usize) {
         (self.window.len(), self.window.bytes())
