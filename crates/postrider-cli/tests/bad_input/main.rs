@@ -18,7 +18,7 @@ use postrider_testkit::servers::postgres::shared;
 
 const KEYS: usize = 8;
 /// The most messages of the calls under way to one endpoint.
-const IN_FLIGHT: usize = 64;
+const IN_FLIGHT: usize = 16;
 const LEASE: Duration = Duration::from_secs(1);
 
 fn signal(pid: u32, name: &str) {
