@@ -84,14 +84,19 @@ fn report(what: &str, rows: u64, measured: &Measured) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_backlog_with_delayed_and_dead_rows_beside_it_drains_in_little_memory() {
+async fn a_backlog_beside_delayed_and_dead_rows_costs_little_memory_while_the_broker_is_slow_and_when_it_is_fast() {
     let Some(server) = server("backlog over PostgreSQL").await else { return };
     let (store, client) = outbox(server).await;
     let (rows, beside) = (scaled(5_000_000), scaled(1_000_000));
     add_delayed_and_dead(&client, beside).await;
     fill(&client, rows, 200).await;
+    // Four calls of a thousand messages at once, 40 s each: 100 messages a second.
+    let slow = "[broker.out]\nurl = \"memory:\"\ndelay = \"40s\"\n";
+    let slow = relay::run_for(&store, slow, Duration::from_secs(scaled(300).max(6)));
+    let left = u64::try_from(count(&client, DUE).await).unwrap();
+    report("broker slowed to 100/s", rows - left, &slow);
     let measured = relay::drain(&store, "[broker.out]\nurl = \"memory:\"\n");
-    report("memory broker", rows, &measured);
+    report("memory broker, fast again", left, &measured);
     assert_eq!(count(&client, DUE).await, 0);
     let beside = i64::try_from(beside).unwrap();
     assert_eq!(count(&client, "select count(*) from postrider_outbox where state = 1").await, beside);
@@ -106,25 +111,6 @@ async fn large_rows_travel_within_the_windows_bytes() {
     fill(&client, rows, 1 << 20).await;
     let measured = relay::drain(&store, "[broker.out]\nurl = \"memory:\"\n");
     report("rows of 1 MiB", rows, &measured);
-    assert_eq!(count(&client, DUE).await, 0);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_slow_broker_costs_no_memory_and_the_rest_drains_when_it_is_fast_again() {
-    let Some(server) = server("slow broker over PostgreSQL").await else { return };
-    let (store, client) = outbox(server).await;
-    let rows = scaled(1_000_000);
-    fill(&client, rows, 200).await;
-    // Four calls of a thousand messages at once, 40 s each: 100 messages a second.
-    let slow = relay::run_for(
-        &store,
-        "[broker.out]\nurl = \"memory:\"\ndelay = \"40s\"\n",
-        Duration::from_secs(scaled(300).max(6)),
-    );
-    let left = u64::try_from(count(&client, DUE).await).unwrap();
-    report("broker slowed to 100/s", rows - left, &slow);
-    let fast = relay::drain(&store, "[broker.out]\nurl = \"memory:\"\n");
-    report("fast again", left, &fast);
     assert_eq!(count(&client, DUE).await, 0);
 }
 
