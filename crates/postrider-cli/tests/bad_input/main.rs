@@ -163,7 +163,7 @@ fn an_sqlite_file_that_is_not_writable() {
     let binary = env!("CARGO_BIN_EXE_postrider");
     let capable =
         ["--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-dac_override,-dac_read_search", binary];
-    let mut as_root = Command::new("setpriv");
+    let mut as_root = postrider_testkit::command::command("setpriv");
     as_root.args(capable).args(relay).current_dir(place.path(""));
     let output = match as_root.output() {
         Ok(output) if !String::from_utf8_lossy(&output.stderr).starts_with("setpriv:") => output,

@@ -1,6 +1,6 @@
 //! Replaying many dead letters: at a rate, with progress, and by two hands at once.
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use crate::harness::{Run, until};
@@ -84,7 +84,7 @@ async fn a_long_replay_shows_its_progress_on_a_terminal() {
     let shop = Shop::sqlite();
     shop.with_dead(60).await;
     let line = format!("{} dead replay --yes --rate 40 --store sqlite:app.db", env!("CARGO_BIN_EXE_postrider"));
-    let mut command = Command::new("script");
+    let mut command = postrider_testkit::command::command("script");
     command.args(["-qefc", &line, "/dev/null"]).current_dir(shop.place.path("")).env("TERM", "xterm");
     let output = command.stdin(Stdio::null()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);

@@ -62,8 +62,8 @@ impl Machine {
             return database.execute_batch(&block.text).map(|()| String::new()).map_err(|error| error.to_string());
         }
         let mut command = match block.language.as_str() {
-            "sh" => Command::new("bash"),
-            "sql" => Command::new("psql"),
+            "sh" => postrider_testkit::command::command("bash"),
+            "sql" => postrider_testkit::command::command("psql"),
             "python" => Command::new(self.folder.path().join("bin/python3")),
             language => return Err(format!("nobody knows how to run {language}")),
         };
