@@ -51,19 +51,26 @@ fn main() -> ExitCode {
         print!("{HELP}");
         return ExitCode::SUCCESS;
     }
-    let answer = Tree::find().and_then(|tree| match verb {
-        "check" => check::main(&tree, rest),
-        "test" => test::main(&tree, rest),
+    let answer = match verb {
+        // It needs no tree, so that somebody without a cargo of his own can be told what to install.
         "servers" => servers::main(rest),
-        "show" => shows::main(&tree, rest),
-        "breaks" => breaks::main(&tree, rest),
-        other => {
-            eprintln!("there is no verb {other:?}\n\n{HELP}");
-            Ok(ExitCode::from(2))
-        }
-    });
+        verb => Tree::find().and_then(|tree| in_tree(&tree, verb, rest)),
+    };
     answer.unwrap_or_else(|error| {
         eprintln!("cargo xtask {verb}: {error}");
         ExitCode::FAILURE
     })
+}
+
+fn in_tree(tree: &Tree, verb: &str, rest: &[String]) -> Result<ExitCode> {
+    match verb {
+        "check" => check::main(tree, rest),
+        "test" => test::main(tree, rest),
+        "show" => shows::main(tree, rest),
+        "breaks" => breaks::main(tree, rest),
+        other => {
+            eprintln!("there is no verb {other:?}\n\n{HELP}");
+            Ok(ExitCode::from(2))
+        }
+    }
 }
