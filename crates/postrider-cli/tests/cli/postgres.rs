@@ -120,7 +120,7 @@ async fn a_database_that_goes_away_and_comes_back() {
     server.restart().await.unwrap();
     place.run(&["enqueue", "a", "--payload", "after", "--store", &url]).good();
     until("the message", || (lines(&place.path("out.jsonl")).len() == 1).then_some(()));
-    assert_eq!(relay.ask("/readyz", None).0, 200);
+    until("readiness again", || (relay.ask("/readyz", None).0 == 200).then_some(()));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
