@@ -273,7 +273,8 @@ impl Machine {
         let stale = record.look_again || stale_from.is_some();
         record.looking = false;
         // Rows on their way back to the table, and rows that came back there since the look was sent, block as well.
-        let (mut blocked, mut seen, mut unsure) = (Destinations::NONE, Destinations::NONE, record.held_back());
+        let (mut blocked, mut seen) = (Destinations::NONE, Destinations::NONE);
+        let mut unsure = record.held_back().with(record.unseen);
         let mut scheduled = Destinations::NONE;
         let (mut admitted, mut complete) = (false, !page.more);
         let brought = page.rows.len();

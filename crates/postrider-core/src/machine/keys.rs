@@ -58,6 +58,8 @@ pub(super) struct KeyRecord {
     pub(super) look_rows: usize,
     /// The lowest row that was held back since the look under way was sent: what it brings after this row is stale.
     pub(super) held_back_from: Option<RowId>,
+    /// Where rows were on their way to the table when the look under way was sent: it may not have seen them.
+    pub(super) unseen: Destinations,
     /// Rows of this key in the window.
     pub(super) members: usize,
     /// Where a row failed whose retry is not settled yet.
@@ -83,6 +85,7 @@ impl KeyRecord {
             looking: false,
             look_rows: 0,
             held_back_from: None,
+            unseen: Destinations::NONE,
             members: 0,
             failing: Destinations::NONE,
             failures: 0,

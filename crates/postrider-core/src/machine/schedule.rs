@@ -219,6 +219,7 @@ impl Machine {
             } else if record.can_look(paused) {
                 record.look_again = false;
                 record.held_back_from = None;
+                record.unseen = record.held_back();
                 return Some((lane, key));
             } else {
                 record.looking = false;

@@ -58,8 +58,14 @@ impl Hand {
     /// One lane, and so many destinations that keep order and fail each message by itself; the walk that follows a
     /// takeover is over.
     pub fn new(destinations: usize) -> Self {
+        Self::with_window(destinations, 8_192)
+    }
+
+    /// The same with room for so many rows.
+    pub fn with_window(destinations: usize, rows: usize) -> Self {
         let broker = || Broker::new(OrderInBatch::Kept, Isolation::PerMessage);
-        let settings = World::new(1, (0..destinations).map(|_| broker()).collect(), 1).settings;
+        let mut settings = World::new(1, (0..destinations).map(|_| broker()).collect(), 1).settings;
+        settings.window_rows = rows;
         let mut hand = Self {
             machine: Machine::new(settings),
             now: Tick::ZERO,

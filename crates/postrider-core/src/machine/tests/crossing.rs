@@ -179,3 +179,29 @@ fn a_look_at_a_destination_ends_its_pause_when_no_message_could() {
     assert!(hand.machine.destinations()[0].paused.is_none());
     assert!(hand.machine.take_notes().iter().any(|note| matches!(note, Note::Resumed(_))));
 }
+
+#[test]
+fn a_look_that_was_sent_before_an_earlier_row_was_in_the_table_lets_nothing_overtake_that_one() {
+    let mut hand = Hand::with_window(2, 3);
+    hand.give_new(vec![row(9, None)]);
+    let (first, second) = (hand.flight(9), hand.flight(9));
+    hand.publish(first, Some(ErrorKind::Unavailable));
+    hand.publish(second, None);
+    hand.give_new(vec![row(1, Some("k"))]);
+    let elsewhere = hand.flight(1);
+    hand.publish(elsewhere, None);
+    // The window is full with it: what waits for the paused destination leaves memory.
+    hand.give_new(vec![Row { closed: Closed::ForAll, ..row(2, Some("k")) }]);
+    assert_eq!(hand.settle().iter().map(|one| one.row.0).collect::<Vec<_>>(), [2]);
+    hand.settled(&[2]);
+    let aside_now: Vec<_> = hand.settle().iter().map(|one| one.row.0).collect();
+    assert!(aside_now.contains(&1), "{aside_now:?}");
+    let look = hand.read(look_at_a_key).unwrap();
+    // The look saw the table before that settle, and its answer comes after that one's.
+    hand.settled(&aside_now);
+    hand.answer(look, vec![aside(2, "k")], false);
+    hand.machine.on(hand.now, Event::Checked(DestinationIndex::new(0), Ok(())));
+    hand.act();
+    let sent: Vec<_> = hand.flights.iter().filter(|(.., rows)| rows.contains(&2)).map(|(place, ..)| *place).collect();
+    assert_eq!(sent, [DestinationIndex::new(1)], "it overtook the first of its key");
+}
