@@ -247,6 +247,9 @@ impl Machine {
             self.schedule.walk(lane);
             self.schedule.sweeps.push_back((lane, RowId(0)));
         }
-        self.schedule.sweeps.pop_front()
+        // Until a lane is read anew, what was read of it is what was read under an earlier term.
+        let current = |(lane, _): &(Lane, RowId)| self.schedule.is_current(*lane);
+        let place = self.schedule.sweeps.iter().position(current)?;
+        self.schedule.sweeps.remove(place)
     }
 }

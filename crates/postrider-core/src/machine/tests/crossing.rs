@@ -205,3 +205,28 @@ fn a_look_that_was_sent_before_an_earlier_row_was_in_the_table_lets_nothing_over
     let sent: Vec<_> = hand.flights.iter().filter(|(.., rows)| rows.contains(&2)).map(|(place, ..)| *place).collect();
     assert_eq!(sent, [DestinationIndex::new(1)], "it overtook the first of its key");
 }
+
+#[test]
+fn a_lane_that_comes_back_is_not_swept_before_it_is_read_anew() {
+    for turns in 0..5 {
+        let mut hand = Hand::new(1);
+        for _ in 0..turns {
+            let read = hand.read(|_| true).unwrap();
+            hand.answer(read, Vec::new(), false);
+        }
+        hand.now = Tick::after_start(Duration::from_secs(400_000));
+        hand.lose();
+        hand.gain();
+        let mut is_read = false;
+        loop {
+            let read = hand.read(|_| true).expect("a sweep is due");
+            match read.wanted {
+                Wanted::Sweep(..) => break,
+                Wanted::New => is_read |= read.lanes[0].term == Term(2),
+                _ => {}
+            }
+            hand.answer(read, Vec::new(), false);
+        }
+        assert!(is_read, "what was read under an earlier term says nothing of what is in the window: {turns} turns");
+    }
+}

@@ -142,9 +142,7 @@ impl Table {
             }
             Wanted::Sweep(lane, after) => {
                 for (id, stored) in self.rows.range(after.0 + 1..) {
-                    let old = self.given.get(lane).is_some_and(|(term, given)| {
-                        given.contains(id) && read.lanes.iter().any(|held| held.lane == *lane && held.term == *term)
-                    });
+                    let old = self.given.get(lane).is_some_and(|(_, given)| given.contains(id));
                     if stored.lane == *lane
                         && old
                         && stored.ordinary()
