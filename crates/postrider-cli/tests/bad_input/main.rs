@@ -32,6 +32,24 @@ fn stopped(pid: u32) -> bool {
     stat.rsplit(')').next().unwrap().trim_start().starts_with('T')
 }
 
+/// Freezes a process at a moment when others can write to its database, and says how often it was not such a moment.
+///
+/// An SQLite file has one writer at a time. One that is frozen inside its transaction keeps that lock until it goes on
+/// or is killed, and nobody takes over meanwhile (docs/guarantees.md).
+fn freeze(pid: u32, writable: &dyn Fn() -> bool) -> usize {
+    let mut held = 0;
+    until("a moment without the database's lock", || {
+        signal(pid, "STOP");
+        until("a stopped process", || stopped(pid).then_some(()));
+        let free = writable();
+        if !free {
+            held += 1;
+            signal(pid, "CONT");
+        }
+        free.then_some(held)
+    })
+}
+
 /// One message that the receiver took: what it was, and under which term it was sent.
 #[derive(Debug, Clone)]
 struct Arrived {
@@ -42,7 +60,7 @@ struct Arrived {
 }
 
 /// Freezes a relay with messages in flight for three lease times; another one takes over; then the first wakes up.
-async fn frozen(place: &Place, url: &str) {
+async fn frozen(place: &Place, url: &str, writable: &dyn Fn() -> bool) {
     let receiver = HttpReceiver::start().await.unwrap();
     let arrived: Arc<Mutex<Vec<Arrived>>> = Arc::default();
     let record = Arc::clone(&arrived);
@@ -77,9 +95,9 @@ async fn frozen(place: &Place, url: &str) {
     until("a standby", || (second.ask("/readyz", None).1 == "standby\n").then_some(()));
     let mut written = write(0);
     until("some messages", || (arrived.lock().unwrap().len() > 100).then_some(()));
-    signal(first.pid(), "STOP");
+    let held = freeze(first.pid(), writable);
     let frozen_at = Instant::now();
-    until("a stopped process", || stopped(first.pid()).then_some(()));
+    println!("frozen after {held} moments in which it held the database's lock");
     written.extend(write(1_000));
     until("a takeover", || (second.ask("/readyz", None).1 == "relaying\n").then_some(()));
     until("everything", || {
@@ -139,7 +157,14 @@ fn judge(arrived: &[Arrived], written: usize, before: usize) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sigstop_for_three_lease_times_on_sqlite() {
-    frozen(&Place::migrated(), "sqlite:app.db").await;
+    let place = Place::migrated();
+    let path = place.path("app.db");
+    let writable = || {
+        let other = rusqlite::Connection::open(&path).unwrap();
+        other.busy_timeout(Duration::ZERO).unwrap();
+        other.execute_batch("begin immediate; rollback").is_ok()
+    };
+    frozen(&place, "sqlite:app.db", &writable).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -147,7 +172,7 @@ async fn sigstop_for_three_lease_times_on_postgresql() {
     let (place, server) = (Place::empty(), shared().await.unwrap());
     let url = server.fresh_database().await.unwrap();
     place.run(&["migrate", "--store", &url]).good();
-    frozen(&place, &url).await;
+    frozen(&place, &url, &|| true).await;
 }
 
 #[test]

@@ -74,6 +74,8 @@ fn kill_again_and_again(name: &str, store: &str, folder: &Path, mut outbox: impl
         let mut child = relay(store, &file, &[], &log);
         wait_for_growth(&file, &mut child, &log);
         thread::sleep(Duration::from_millis(random.below(60)));
+        // In the middle of a delivery: what has just appeared in the file is not settled yet.
+        wait_for_growth(&file, &mut child, &log);
         child.kill().unwrap();
         child.wait().unwrap();
         delivered.take_in();
@@ -108,7 +110,7 @@ fn wait_for_growth(file: &Path, child: &mut Child, log: &Path) {
     while size() <= before {
         assert!(child.try_wait().unwrap().is_none(), "the relay ended by itself: {}", tail(log));
         assert!(Instant::now() < deadline, "the relay delivers nothing: {}", tail(log));
-        thread::sleep(Duration::from_millis(2));
+        thread::sleep(Duration::from_micros(100));
     }
 }
 
