@@ -78,9 +78,15 @@ pub fn main(tree: &Tree, arguments: &[String]) -> Result<ExitCode> {
     if report {
         let folder = tree.root.join("docs/reports");
         std::fs::create_dir_all(&folder)?;
-        std::fs::write(folder.join(format!("{}.md", show.name)), written)?;
+        std::fs::write(folder.join(format!("{}.md", show.name)), anywhere(tree, &written))?;
     }
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The text without the folders of this machine.
+fn anywhere(tree: &Tree, text: &str) -> String {
+    let folders = [(&tree.target, "target"), (&tree.root, "postrider")];
+    folders.iter().fold(text.to_owned(), |text, (folder, name)| text.replace(&*folder.to_string_lossy(), name))
 }
 
 /// What a figure is worth nothing without: the commit, the build, and the machine.
