@@ -26,7 +26,7 @@ pub use message::{
     MAX_HEADERS, MAX_KEY, MAX_PAYLOAD, MAX_TOPIC, Message, MessageId, Timestamp, Topic,
 };
 pub use retry::{Attempts, Jitter, RetryOverride, RetryPolicy, TopicPattern};
-pub use row::{Closed, Content, Due, Retrying, Row, RowId, RowState};
+pub use row::{Closed, Content, Due, Head, Retrying, Row, RowId, RowState};
 pub use seams::{
     Accepted, Attempt, Broker, BrokerProfile, Confirmation, DeadFilter, DeadGroup, DeadReason, Durability, Explained,
     FailedAttempt, Finding, Held, Isolation, LaneStatus, Leases, Level, Measured, MemberStatus, Operator, OrderInBatch,

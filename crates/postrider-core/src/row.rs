@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::address::DestinationName;
 use crate::lane::Lane;
-use crate::message::{Key, Message, MessageId};
+use crate::message::{Key, Message, MessageId, Topic};
 
 /// The number of a row in its table, in the order in which the ids were drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -82,6 +82,22 @@ pub enum Content {
         /// What is wrong, in words.
         reason: String,
     },
+    /// A message whose payload was not fetched, because a relay died while it owned the row's lane:
+    /// [`Source::load`](crate::Source::load) brings it.
+    Head(Head),
+}
+
+/// What is read of a message before its payload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    /// Its id, where that could be read.
+    pub id: Option<MessageId>,
+    /// Its topic.
+    pub topic: Topic,
+    /// Its key.
+    pub key: Option<Key>,
+    /// How many relays in a row died while they had it in their hands, as far as is recorded.
+    pub suspicion: u16,
 }
 
 /// One row of the outbox as a source read it.
@@ -126,6 +142,7 @@ impl Row {
         match &self.content {
             Content::Message(message) => message.key.as_ref(),
             Content::Malformed { key, .. } => key.as_ref(),
+            Content::Head(head) => head.key.as_ref(),
         }
     }
 }

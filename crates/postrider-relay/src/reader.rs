@@ -52,8 +52,15 @@ async fn carry_out(store: &Arc<dyn Store>, source: &mut Option<Box<dyn Source>>,
     Ok(match wanted {
         Wanted::New => Answer::Page(source.read(lanes, *room).await?),
         Wanted::Due(window) => Answer::Page(source.due(lanes, *room, window).await?),
-        Wanted::Key(lane, key) => Answer::Page(source.key(*lane, key, *room).await?),
+        Wanted::Key(lane, key) => match read.held(*lane) {
+            Some(lane) => Answer::Page(source.key(lane, key, *room).await?),
+            None => Answer::Page(Page::EMPTY),
+        },
         Wanted::Walk(lane, after) => Answer::Keys(source.exceptional_keys(*lane, after.as_ref(), room.rows).await?),
-        Wanted::Sweep(lane, after) => Answer::Page(source.sweep(*lane, *after, *room).await?),
+        Wanted::Sweep(lane, after) => match read.held(*lane) {
+            Some(lane) => Answer::Page(source.sweep(lane, *after, *room).await?),
+            None => Answer::Page(Page::EMPTY),
+        },
+        Wanted::Rows(rows) => Answer::Page(source.load(rows, *room).await?),
     })
 }

@@ -263,7 +263,8 @@ async fn waiting_rows_are_found_by_their_key_and_tell_which_destinations_they_wa
     let behind = backlog.iter().find(|row| row.key().unwrap().as_str() == "a").unwrap();
     assert_eq!(behind.closed, Closed::For(owed));
     let (lane, key) = (behind.lane, Key::unchecked("a"));
-    let waiting = later.source.key(lane, &key, ROOM).await.unwrap();
+    let held = *later.held.iter().find(|held| held.lane == lane).unwrap();
+    let waiting = later.source.key(held, &key, ROOM).await.unwrap();
     assert_eq!(waiting.rows.iter().map(payload).collect::<Vec<_>>(), ["0", "1"]);
     assert!(waiting.rows.iter().all(|row| row.state == RowState::SetAside && row.closed == Closed::Open));
     assert_eq!(later.source.exceptional_keys(lane, None, 10).await.unwrap(), std::slice::from_ref(&key));
@@ -302,10 +303,10 @@ async fn a_sweep_finds_only_what_everything_else_missed() {
     let outbox = Outbox::fresh().await;
     let mut relay = Relay::joined(&outbox.store).await;
     outbox.enqueue(&[Message::new("t", "read").key("a")]).await;
-    let lane = relay.held[0].lane;
+    let lane = relay.held[0];
     assert!(relay.source.sweep(lane, RowId(0), ROOM).await.unwrap().rows.is_empty(), "nothing is read yet");
     let rows = relay.read_all().await;
-    let lane = rows[0].lane;
+    let lane = *relay.held.iter().find(|held| held.lane == rows[0].lane).unwrap();
     assert_eq!(payloads(&relay.source.sweep(lane, RowId(0), ROOM).await.unwrap().rows), ["read"]);
     assert!(relay.source.sweep(lane, rows[0].id, ROOM).await.unwrap().rows.is_empty());
     outbox.enqueue(&[Message::new("t", "new").key("a")]).await;

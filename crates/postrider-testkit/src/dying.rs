@@ -131,7 +131,7 @@ impl Source for Dying<dyn Source> {
         self.fuse.call("due", self.inner.due(lanes, room, window)).await
     }
 
-    async fn key(&mut self, lane: Lane, key: &Key, room: Room) -> Result<Page> {
+    async fn key(&mut self, lane: HeldLane, key: &Key, room: Room) -> Result<Page> {
         self.fuse.call("key", self.inner.key(lane, key, room)).await
     }
 
@@ -139,8 +139,12 @@ impl Source for Dying<dyn Source> {
         self.fuse.call("exceptional_keys", self.inner.exceptional_keys(lane, after, limit)).await
     }
 
-    async fn sweep(&mut self, lane: Lane, after: RowId, room: Room) -> Result<Page> {
+    async fn sweep(&mut self, lane: HeldLane, after: RowId, room: Room) -> Result<Page> {
         self.fuse.call("sweep", self.inner.sweep(lane, after, room)).await
+    }
+
+    async fn load(&mut self, rows: &[RowId], room: Room) -> Result<Page> {
+        self.fuse.call("load", self.inner.load(rows, room)).await
     }
 }
 

@@ -113,7 +113,7 @@ impl Source for Troubled<dyn Source> {
         call(&*self.script, "due", self.inner.due(lanes, room, window)).await
     }
 
-    async fn key(&mut self, lane: Lane, key: &Key, room: Room) -> Result<Page> {
+    async fn key(&mut self, lane: HeldLane, key: &Key, room: Room) -> Result<Page> {
         call(&*self.script, "key", self.inner.key(lane, key, room)).await
     }
 
@@ -121,8 +121,12 @@ impl Source for Troubled<dyn Source> {
         call(&*self.script, "exceptional_keys", self.inner.exceptional_keys(lane, after, limit)).await
     }
 
-    async fn sweep(&mut self, lane: Lane, after: RowId, room: Room) -> Result<Page> {
+    async fn sweep(&mut self, lane: HeldLane, after: RowId, room: Room) -> Result<Page> {
         call(&*self.script, "sweep", self.inner.sweep(lane, after, room)).await
+    }
+
+    async fn load(&mut self, rows: &[RowId], room: Room) -> Result<Page> {
+        call(&*self.script, "load", self.inner.load(rows, room)).await
     }
 }
 

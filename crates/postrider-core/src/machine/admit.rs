@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::careful::Care;
 use super::destinations::{DestinationIndex, Destinations};
 use super::events::{Answer, Note, Read, Ticket, Wanted};
 use super::outlet::Turn;
@@ -11,7 +12,7 @@ use super::{Machine, settle};
 use crate::address::DestinationName;
 use crate::error::{Error, ErrorKind};
 use crate::lane::{HeldLane, Lane};
-use crate::message::Key;
+use crate::message::{Key, MessageId};
 use crate::row::{Closed, Content, Due, Retrying, Row, RowId, RowState};
 use crate::seams::{DeadReason, FailedAttempt, Page};
 use crate::tick::Tick;
@@ -50,6 +51,7 @@ impl Machine {
     fn page(&mut self, now: Tick, ticket: Ticket, wanted: Wanted, lanes: &[HeldLane], asked: usize, page: Page) {
         let count = page.rows.len();
         let more = page.more;
+        self.read_carefully(&wanted, lanes, &page);
         match wanted {
             Wanted::New => {
                 self.caught_up(lanes, &page.rows, more);
@@ -62,6 +64,7 @@ impl Machine {
             }
             Wanted::Key(lane, key) => self.looked(ticket, lanes, lane, &key, page),
             Wanted::Walk(..) => {}
+            Wanted::Rows(rows) => self.loaded(lanes, &rows, page),
             Wanted::Sweep(lane, _) => {
                 let last = page.rows.last().map(|row| row.id);
                 let found = self.admit_all(ticket, lanes, page.rows, Found::Reading);
@@ -77,7 +80,7 @@ impl Machine {
 
     fn read_failed(&mut self, now: Tick, wanted: &Wanted, error: &Error) {
         match wanted {
-            Wanted::New | Wanted::Due(_) => {}
+            Wanted::New | Wanted::Due(_) | Wanted::Rows(_) => {}
             Wanted::Key(_, key) => {
                 if let Some(record) = self.keys.get_mut(key) {
                     record.looking = false;
@@ -157,7 +160,7 @@ impl Machine {
     }
 
     /// Whether a lane is held under the term under which a read was sent.
-    fn is_ours(&self, lanes: &[HeldLane], lane: Lane) -> bool {
+    pub(super) fn is_ours(&self, lanes: &[HeldLane], lane: Lane) -> bool {
         let place = lanes.binary_search_by_key(&lane, |held| held.lane).ok();
         let asked = place.and_then(|place| lanes.get(place)).map(|held| held.term);
         let ours = self.held.get(&lane).map(|held| held.term);
@@ -177,9 +180,14 @@ impl Machine {
         let waiting = owed.without(parked);
         let message = match &row.content {
             Content::Message(message) => Some(std::sync::Arc::clone(message)),
-            Content::Malformed { .. } => None,
+            Content::Malformed { .. } | Content::Head(_) => None,
         };
-        let delayed = message.as_ref().is_some_and(|message| message.deliver_at.is_some());
+        let care = match &row.content {
+            Content::Message(_) | Content::Malformed { .. } => Care::None,
+            Content::Head(head) => Care::Head(head.suspicion),
+        };
+        // Whether a head is delayed is not known.
+        let delayed = care != Care::None || message.as_ref().is_some_and(|message| message.deliver_at.is_some());
         self.window.insert(
             id,
             Entry {
@@ -204,16 +212,20 @@ impl Machine {
                 failures: Vec::new(),
                 retry_after: Duration::ZERO,
                 settling: false,
+                care,
             },
         );
         match row.content {
             Content::Malformed { id: message, reason, .. } => self.bury_malformed(id, message, reason),
-            Content::Message(_) if owed.is_empty() => self.lead_nowhere(id),
-            Content::Message(_) => {
+            Content::Message(_) | Content::Head(_) if owed.is_empty() => self.lead_nowhere(id),
+            content => {
                 for destination in waiting.iter() {
                     self.queue(id, key.as_ref(), destination);
                 }
-                self.resolve(id);
+                match content {
+                    Content::Head(head) => self.admit_head(id, head.id, head.suspicion),
+                    Content::Message(_) | Content::Malformed { .. } => self.resolve(id),
+                }
             }
         }
     }
@@ -228,7 +240,8 @@ impl Machine {
         match (&row.waiting_for, &row.content) {
             (_, Content::Malformed { .. }) => Destinations::NONE,
             (Some(names), _) => self.settings.named(names),
-            (None, Content::Message(message)) => self.settings.routed(message),
+            (None, Content::Message(message)) => self.settings.routed(&message.topic),
+            (None, Content::Head(head)) => self.settings.routed(&head.topic),
         }
     }
 
@@ -331,7 +344,9 @@ impl Machine {
     pub(super) fn queue(&mut self, row: RowId, key: Option<&Key>, destination: DestinationIndex) {
         let Some(outlet) = self.outlets.get_mut(destination.get()) else { return };
         let Some(key) = key else {
-            outlet.line.push_back(Turn::Row(row));
+            if self.window.get(row).is_some_and(Entry::is_loaded) {
+                outlet.line.push_back(Turn::Row(row));
+            }
             return;
         };
         let burying = self.keys.get(key).is_some_and(|record| record.burying > 0);
@@ -343,14 +358,23 @@ impl Machine {
         }
     }
 
-    fn bury_malformed(&mut self, row: RowId, id: Option<crate::message::MessageId>, reason: String) {
-        self.notes.push(Note::Dead { id, row, reason: DeadReason::Malformed, text: reason.clone() });
-        let failure = FailedAttempt {
-            destination: DestinationName::new(""),
-            kind: ErrorKind::Rejected,
-            text: settle::shortened(&reason),
-        };
-        self.bury(row, DeadReason::Malformed, vec![failure]);
+    pub(super) fn bury_malformed(&mut self, row: RowId, id: Option<MessageId>, reason: String) {
+        self.bury_unsent(row, id, DeadReason::Malformed, ErrorKind::Rejected, &reason);
+    }
+
+    /// A row is given up for what it is, not for what became of it anywhere.
+    pub(super) fn bury_unsent(
+        &mut self,
+        row: RowId,
+        id: Option<MessageId>,
+        reason: DeadReason,
+        kind: ErrorKind,
+        text: &str,
+    ) {
+        self.notes.push(Note::Dead { id, row, reason, text: text.to_owned() });
+        let text = settle::shortened(text);
+        let failure = FailedAttempt { destination: DestinationName::new(""), kind, text };
+        self.bury(row, reason, vec![failure]);
     }
 
     /// No configured destination is owed this row: it waits for a better configuration, uncharged and visible.

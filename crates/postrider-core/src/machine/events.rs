@@ -32,6 +32,8 @@ pub enum Wanted {
     Walk(Lane, Option<Key>),
     /// What everything else missed in a lane, after a row.
     Sweep(Lane, RowId),
+    /// These rows whole, of which only the heads were read.
+    Rows(Vec<RowId>),
 }
 
 /// One read to be made.
@@ -41,10 +43,17 @@ pub struct Read {
     pub ticket: Ticket,
     /// What is wanted.
     pub wanted: Wanted,
-    /// The lanes held, with their terms, as of now.
+    /// The lanes held, with their terms, as of now. Where the start is careful, this read is to bring heads.
     pub lanes: Vec<HeldLane>,
     /// How much may come.
     pub room: Room,
+}
+
+impl Read {
+    /// The lane of this number among those of the read.
+    pub fn held(&self, lane: Lane) -> Option<HeldLane> {
+        self.lanes.iter().find(|held| held.lane == lane).copied()
+    }
 }
 
 /// The answer to a read.

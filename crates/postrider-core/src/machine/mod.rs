@@ -13,6 +13,7 @@
 
 mod admit;
 mod answer;
+mod careful;
 mod destinations;
 mod events;
 mod keys;
@@ -39,6 +40,7 @@ use crate::error::ErrorKind;
 use crate::lane::{HeldLane, Lane};
 use crate::retry::Jitter;
 use crate::tick::Tick;
+use careful::{Care, Careful};
 use keys::Keys;
 use outlet::{Outlet, Turn};
 use reads::Reads;
@@ -73,6 +75,7 @@ pub struct Machine {
     reads: Reads,
     schedule: Schedule,
     settling: Settling,
+    careful: Careful,
     jitter: Jitter,
     /// A logical clock: what was sent and what failed, in order.
     moment: u64,
@@ -91,6 +94,7 @@ impl Machine {
             reads: Reads::default(),
             schedule: Schedule::default(),
             settling: Settling::default(),
+            careful: Careful::default(),
             jitter: Jitter::seeded(settings.seed),
             held: BTreeMap::new(),
             trusted_until: Tick::ZERO,
@@ -123,6 +127,7 @@ impl Machine {
         if now >= self.trusted_until {
             return actions;
         }
+        self.take_care();
         self.settle_next(now, &mut actions);
         if !self.stopping {
             self.publish_next(now, &mut actions);
@@ -203,6 +208,7 @@ impl Machine {
         for held in lanes {
             self.lose(held.lane);
             self.held.insert(held.lane, held);
+            self.careful.begin(&held, self.settings.window_rows);
             self.schedule.walk(held.lane);
             self.schedule.catch_up(held.lane, self.settings.window_rows);
         }
@@ -225,6 +231,7 @@ impl Machine {
         }
         self.settling.forget_lane(lane);
         self.schedule.forget(lane);
+        self.careful.forget(lane);
     }
 
     fn stop(&mut self) {
@@ -237,18 +244,21 @@ impl Machine {
 
     /// On a stop nothing more is sent: what has not begun is forgotten, and of what has, the rest waits in the table,
     /// so that nothing that was accepted is sent again.
-    fn leave_nothing_waiting(&mut self, row: crate::row::RowId) {
+    pub(super) fn leave_nothing_waiting(&mut self, row: crate::row::RowId) {
         let Some(entry) = self.window.get(row).filter(|entry| !entry.settling) else { return };
         let has_begun = !entry.accepted.with(entry.failed).with(entry.parked).is_empty();
         if has_begun {
             let waiting = entry.waiting;
             waiting.iter().for_each(|destination| self.park(row, destination));
         } else if entry.flying.is_empty() {
-            self.drop_rows(&[row]);
+            match entry.care {
+                Care::None | Care::Head(_) => self.drop_rows(&[row]),
+                Care::Marking | Care::Marked | Care::Taken | Care::Clearing => self.clear(row),
+            }
         }
     }
 
-    fn drop_rows(&mut self, rows: &[crate::row::RowId]) {
+    pub(super) fn drop_rows(&mut self, rows: &[crate::row::RowId]) {
         for row in rows {
             let Some(entry) = self.window.remove(*row) else { continue };
             let Some(record) = entry.key.as_ref().and_then(|key| self.keys.get_mut(key)) else { continue };

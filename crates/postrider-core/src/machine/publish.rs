@@ -7,6 +7,7 @@ use super::destinations::{DestinationIndex, Destinations};
 use super::events::{Action, Flight, Note};
 use super::keys::Queue;
 use super::outlet::{Sent, Turn};
+use super::window::Entry;
 use crate::error::Error;
 use crate::message::Key;
 use crate::row::RowId;
@@ -90,9 +91,8 @@ impl Machine {
 
     /// Whether the row waits there and nothing of its key must go before it.
     fn is_next(&self, row: RowId, destination: DestinationIndex) -> bool {
-        let Some(entry) = self.window.get(row).filter(|entry| entry.waiting.contains(destination)) else {
-            return false;
-        };
+        let waits = |entry: &&Entry| entry.waiting.contains(destination) && entry.is_loaded();
+        let Some(entry) = self.window.get(row).filter(waits) else { return false };
         let Some(record) = entry.key.as_ref().and_then(|key| self.keys.get(key)) else { return true };
         let queue = record.queues.get(destination.get());
         record.burying == 0 && queue.is_none_or(|queue| queue.flying == 0 && queue.waiting.front() == Some(&row))
@@ -156,6 +156,9 @@ impl Machine {
         while taken < share {
             let Some(queue) = self.keys.queue(key, destination) else { return true };
             let Some(row) = queue.waiting.front().copied() else { break };
+            if !self.is_waiting(row, destination) {
+                break;
+            }
             if self.must_go_alone(row, destination, profile) {
                 if taken == 0 {
                     queue_leaves_line(self.keys.queue(key, destination));
@@ -186,7 +189,7 @@ impl Machine {
     }
 
     fn is_waiting(&self, row: RowId, destination: DestinationIndex) -> bool {
-        self.window.get(row).is_some_and(|entry| entry.waiting.contains(destination))
+        self.window.get(row).is_some_and(|entry| entry.waiting.contains(destination) && entry.is_loaded())
     }
 
     fn mark_flying(&mut self, row: RowId, destination: DestinationIndex) {
@@ -315,7 +318,7 @@ impl Machine {
             let outlet = &self.outlets[place.get()];
             !outlet.line.is_empty() || !outlet.alone.is_empty()
         };
-        if !paused.iter().any(crowded) {
+        if !paused.iter().any(crowded) && self.careful.is_over() {
             return;
         }
         for destination in paused.iter() {

@@ -125,6 +125,11 @@ impl Schedule {
         }
     }
 
+    /// Whether a walk of the lane is to be made, or under way.
+    pub(super) fn is_walking(&self, lane: Lane) -> bool {
+        self.walks.iter().any(|(known, _)| *known == lane) || (self.reading && self.last == Kind::Walk)
+    }
+
     pub(super) fn walk_on(&mut self, lane: Lane, after: Key) {
         self.walks.push_front((lane, Some(after)));
     }
@@ -172,17 +177,29 @@ impl Machine {
         if self.held.is_empty() || self.schedule.reading || now < self.schedule.rest_until {
             return;
         }
+        let rows = self.to_load();
+        if !rows.is_empty() {
+            // They are in the window already.
+            let room = Room { rows: rows.len(), bytes: self.settings.window_bytes };
+            self.read(Wanted::Rows(rows), room, actions);
+            return;
+        }
         let Some(room) = self.window.room(self.settings.page_rows) else { return };
         let mut kind = self.schedule.last;
         for _ in 0..5 {
             kind = kind.next();
             let Some((wanted, rows)) = self.wanted(now, kind, room.rows) else { continue };
-            self.schedule.reading = true;
             self.schedule.last = kind;
-            let ticket = self.reads.send();
-            actions.push(Action::Read(Read { ticket, wanted, lanes: self.held(), room: Room { rows, ..room } }));
+            self.read(wanted, Room { rows, ..room }, actions);
             return;
         }
+    }
+
+    fn read(&mut self, wanted: Wanted, room: Room, actions: &mut Vec<Action>) {
+        self.schedule.reading = true;
+        let ticket = self.reads.send();
+        let lanes = self.lanes_for(&wanted);
+        actions.push(Action::Read(Read { ticket, wanted, lanes, room }));
     }
 
     /// What a read of this kind would ask for now, if it is its time, and for how many rows.

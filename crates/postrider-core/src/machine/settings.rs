@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::address::{DestinationName, DestinationTemplate};
 use crate::machine::destinations::{DestinationIndex, Destinations};
-use crate::message::Message;
+use crate::message::{Message, Topic};
 use crate::retry::{RetryPolicy, TopicPattern};
 use crate::seams::BrokerProfile;
 
@@ -76,9 +76,9 @@ impl Settings {
         }
     }
 
-    /// Every destination that a message goes to.
-    pub(super) fn routed(&self, message: &Message) -> Destinations {
-        let topic = message.topic.as_str();
+    /// Every destination that messages of a topic go to.
+    pub(super) fn routed(&self, topic: &Topic) -> Destinations {
+        let topic = topic.as_str();
         self.routes.iter().filter(|route| route.topics.matches(topic)).map(|route| route.destination).collect()
     }
 

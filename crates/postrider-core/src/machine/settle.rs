@@ -118,9 +118,14 @@ impl Machine {
     }
 
     pub(super) fn bury(&mut self, row: RowId, reason: DeadReason, failures: Vec<FailedAttempt>) {
-        let Some(entry) = self.window.get(row) else { return };
-        let waiting_for = self.still_owed(row, entry.failed);
-        let attempts = entry.attempts;
+        let Some(entry) = self.window.get_mut(row) else { return };
+        let waiting = std::mem::take(&mut entry.waiting);
+        let owed = if entry.failed.is_empty() { waiting.with(entry.parked) } else { entry.failed };
+        let (attempts, key) = (entry.attempts, entry.key.clone());
+        if let Some(record) = key.as_ref().and_then(|key| self.keys.get_mut(key)) {
+            record.queues.iter_mut().for_each(|queue| queue.remove(row));
+        }
+        let waiting_for = self.still_owed(row, owed);
         self.record(row, Outcome::Dead { reason, attempts, waiting_for, failures });
     }
 
@@ -135,7 +140,7 @@ impl Machine {
         Some(names)
     }
 
-    fn record(&mut self, row: RowId, outcome: Outcome) {
+    pub(super) fn record(&mut self, row: RowId, outcome: Outcome) {
         let Some(entry) = self.window.get_mut(row) else { return };
         entry.settling = true;
         let (stay, lane, sent, key) = (entry.stay, entry.lane, entry.sent, entry.key.clone());
@@ -213,6 +218,10 @@ impl Machine {
 
     fn settle_one(&mut self, settlement: Settlement, changed: bool) {
         let row = settlement.row;
+        if matches!(settlement.outcome, Outcome::Suspected { .. }) {
+            self.suspected(row, changed);
+            return;
+        }
         self.reads.settle(row);
         let Some(entry) = self.window.remove(row) else { return };
         let Some(key) = entry.key else { return };
@@ -227,7 +236,7 @@ impl Machine {
                     record.look_again = true;
                 }
                 Outcome::Dead { .. } => record.burying = record.burying.saturating_sub(1),
-                Outcome::Retry { .. } | Outcome::Delivered => {}
+                Outcome::Retry { .. } | Outcome::Delivered | Outcome::Suspected { .. } => {}
             }
         }
         if matches!(settlement.outcome, Outcome::Dead { .. }) {
@@ -246,7 +255,7 @@ impl Machine {
             match settlement.outcome {
                 Outcome::Delivered => delivered += 1,
                 Outcome::SetAside { .. } => aside += 1,
-                Outcome::Retry { .. } | Outcome::Dead { .. } => {}
+                Outcome::Retry { .. } | Outcome::Dead { .. } | Outcome::Suspected { .. } => {}
             }
         }
         if delivered > 0 {

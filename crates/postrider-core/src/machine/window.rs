@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::careful::Care;
 use super::destinations::Destinations;
 use crate::address::DestinationName;
 use crate::lane::{Lane, Term};
@@ -45,6 +46,15 @@ pub(super) struct Entry {
     pub(super) failures: Vec<FailedAttempt>,
     pub(super) retry_after: Duration,
     pub(super) settling: bool,
+    /// What it still needs before it may be sent.
+    pub(super) care: Care,
+}
+
+impl Entry {
+    /// Whether its message is here.
+    pub(super) fn is_loaded(&self) -> bool {
+        !matches!(self.care, Care::Head(_) | Care::Marking | Care::Marked)
+    }
 }
 
 /// The rows in memory.

@@ -101,6 +101,12 @@ pub enum Outcome {
         /// The destinations still owed; none means every matching one.
         waiting_for: Option<Vec<DestinationName>>,
     },
+    /// Still to be delivered as it was: how many relays in a row died with it in their hands, should this one die now.
+    /// Every other outcome records none.
+    Suspected {
+        /// The number; 0 when an answer has cleared it.
+        suspicion: u16,
+    },
     /// Given up; its key goes on.
     Dead {
         /// Why.

@@ -37,6 +37,9 @@ impl Page {
 
 /// The reader of an outbox: where each lane has been read up to lives in it, in memory only.
 ///
+/// Rows of a lane whose [`start`](HeldLane::start) is careful come as [heads](crate::Content::Head), whichever call finds
+/// them: nothing of them is fetched or decoded but what a decision needs, and they weigh what they would weigh whole.
+///
 /// A read may bring a row again (after a reconnect, a sweep, a takeover); the core filters by what is in its window
 /// or was settled since the read was sent. A read never skips a committed row for good.
 #[async_trait]
@@ -51,7 +54,7 @@ pub trait Source: Send + Debug {
     async fn due(&mut self, lanes: &[HeldLane], room: Room, window: &[RowId]) -> Result<Page>;
 
     /// The exceptional rows of one key (set aside, holding, or with a scheduled attempt) by ascending id.
-    async fn key(&mut self, lane: Lane, key: &Key, room: Room) -> Result<Page>;
+    async fn key(&mut self, lane: HeldLane, key: &Key, room: Room) -> Result<Page>;
 
     /// The lowest exceptional row of each key of a lane, for keys after `after`, by key; at most `limit` keys.
     /// Rows come without payload weight limits because few of them are kept: only their key and state are used.
@@ -60,5 +63,9 @@ pub trait Source: Send + Debug {
     /// Ordinary pending rows of one lane that were visible long ago, from `after` on: what everything else missed.
     /// It must find nothing but rows that are in the window. Only lanes that are read up to date are swept; others
     /// give an empty page.
-    async fn sweep(&mut self, lane: Lane, after: RowId, room: Room) -> Result<Page>;
+    async fn sweep(&mut self, lane: HeldLane, after: RowId, room: Room) -> Result<Page>;
+
+    /// The rows of these ids whole, whatever the start of their lanes, by ascending id; those that are neither pending
+    /// nor set aside any more are missing. Where they do not all fit, the rest is asked for again.
+    async fn load(&mut self, rows: &[RowId], room: Room) -> Result<Page>;
 }

@@ -42,6 +42,7 @@ impl Settler for MemorySettler {
 
 /// The row after its outcome; none when it was delivered.
 fn changed(mut stored: Stored, me: RelayId, settlement: &Settlement, now: Timestamp) -> Option<Stored> {
+    stored.suspicion = 0;
     match &settlement.outcome {
         Outcome::Delivered => return None,
         Outcome::Retry { after, attempts, waiting_for, progress, failures } => {
@@ -58,6 +59,7 @@ fn changed(mut stored: Stored, me: RelayId, settlement: &Settlement, now: Timest
             stored.waiting_for.clone_from(waiting_for);
             stored.next_attempt_at = None;
         }
+        Outcome::Suspected { suspicion } => stored.suspicion = *suspicion,
         Outcome::Dead { reason, attempts, waiting_for, failures } => {
             stored.state = RowState::Dead;
             stored.attempts = *attempts;

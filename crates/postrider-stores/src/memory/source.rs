@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use async_trait::async_trait;
-use postrider_core::{Closed, HeldLane, Key, Lane, Page, Result, Room, RowId, Source, Term};
+use postrider_core::{Closed, HeldLane, Key, Lane, Page, Result, Room, RowId, RowState, Source, Start, Term};
 
 use super::MemoryStore;
+use super::tables::Stored;
 use crate::page::Filling;
 
 /// A reader that knows, per lane and term, the last id it has read.
@@ -50,7 +51,7 @@ impl Source for MemorySource {
                     page.more = true;
                     break;
                 }
-                page.rows.push(tables.view(*id, stored));
+                page.rows.push(tables.view_as(*id, stored, start(lanes, stored.lane)));
             }
             passed = *id;
         }
@@ -76,22 +77,22 @@ impl Source for MemorySource {
                 page.more = true;
                 break;
             }
-            page.rows.push(tables.view(*id, stored));
+            page.rows.push(tables.view_as(*id, stored, start(lanes, stored.lane)));
         }
         Ok(page)
     }
 
-    async fn key(&mut self, lane: Lane, key: &Key, room: Room) -> Result<Page> {
+    async fn key(&mut self, lane: HeldLane, key: &Key, room: Room) -> Result<Page> {
         let tables = self.store.lock();
         let mut filling = Filling::new(room);
         let mut page = Page::EMPTY;
         for id in tables.exceptions(key) {
-            let Some(stored) = tables.rows.get(&id).filter(|stored| stored.lane == lane) else { continue };
+            let Some(stored) = tables.rows.get(&id).filter(|stored| stored.lane == lane.lane) else { continue };
             if !filling.admit(stored.message.weight()) {
                 page.more = true;
                 break;
             }
-            let mut row = tables.view(id, stored);
+            let mut row = tables.view_as(id, stored, lane.start);
             row.closed = Closed::Open;
             page.rows.push(row);
         }
@@ -117,15 +118,31 @@ impl Source for MemorySource {
         Ok(keys)
     }
 
-    async fn sweep(&mut self, lane: Lane, after: RowId, room: Room) -> Result<Page> {
-        let Some((_, last)) = self.read.get(&lane) else { return Ok(Page::EMPTY) };
+    async fn sweep(&mut self, lane: HeldLane, after: RowId, room: Room) -> Result<Page> {
+        let Some((_, last)) = self.read.get(&lane.lane) else { return Ok(Page::EMPTY) };
         let tables = self.store.lock();
         let mut filling = Filling::new(room);
         let mut page = Page::EMPTY;
         for (id, stored) in tables.rows.range((Bound::Excluded(after), Bound::Included(*last))) {
-            if stored.lane != lane || !stored.ordinary() || stored.message.deliver_at.is_some() {
+            if stored.lane != lane.lane || !stored.ordinary() || stored.message.deliver_at.is_some() {
                 continue;
             }
+            if !filling.admit(stored.message.weight()) {
+                page.more = true;
+                break;
+            }
+            page.rows.push(tables.view_as(*id, stored, lane.start));
+        }
+        Ok(page)
+    }
+
+    async fn load(&mut self, rows: &[RowId], room: Room) -> Result<Page> {
+        let tables = self.store.lock();
+        let mut filling = Filling::new(room);
+        let mut page = Page::EMPTY;
+        for id in rows.iter().collect::<BTreeSet<_>>() {
+            let open = |stored: &&Stored| matches!(stored.state, RowState::Pending | RowState::SetAside);
+            let Some(stored) = tables.rows.get(id).filter(open) else { continue };
             if !filling.admit(stored.message.weight()) {
                 page.more = true;
                 break;
@@ -134,4 +151,8 @@ impl Source for MemorySource {
         }
         Ok(page)
     }
+}
+
+fn start(lanes: &[HeldLane], lane: Lane) -> Start {
+    lanes.iter().find(|held| held.lane == lane).map_or(Start::Clean, |held| held.start)
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use postrider_core::{
-    Closed, Content, DeadReason, DestinationName, Due, HeldLane, Key, Lane, LaneCount, Message, RelayId, Retrying, Row,
-    RowId, RowState, Term, Timestamp, lane_of,
+    Closed, Content, DeadReason, DestinationName, Due, Head, HeldLane, Key, Lane, LaneCount, Message, RelayId,
+    Retrying, Row, RowId, RowState, Start, Term, Timestamp, lane_of,
 };
 
 use crate::History;
@@ -26,6 +26,7 @@ pub(super) struct Stored {
     pub(super) waiting_for: Option<Vec<DestinationName>>,
     pub(super) progress: BTreeMap<DestinationName, u32>,
     pub(super) errors: Option<String>,
+    pub(super) suspicion: u16,
     pub(super) dead_at: Option<Timestamp>,
     pub(super) dead_reason: Option<DeadReason>,
 }
@@ -134,6 +135,7 @@ impl Tables {
             waiting_for: None,
             progress: BTreeMap::new(),
             errors: None,
+            suspicion: 0,
             dead_at: None,
             dead_reason: None,
         };
@@ -189,6 +191,23 @@ impl Tables {
     pub(super) fn exceptions<'a>(&'a self, key: &'a Key) -> impl Iterator<Item = RowId> + 'a {
         let (first, last) = ((key.clone(), RowId(i64::MIN)), (key.clone(), RowId(i64::MAX)));
         self.exceptional.range(first..=last).map(|(_, id)| *id)
+    }
+
+    /// The row as a source reads it in a lane that starts like this.
+    pub(super) fn view_as(&self, id: RowId, stored: &Stored, start: Start) -> Row {
+        let row = self.view(id, stored);
+        match (&row.content, start) {
+            (Content::Message(message), Start::Careful) => {
+                let head = Head {
+                    id: Some(message.id),
+                    topic: message.topic.clone(),
+                    key: message.key.clone(),
+                    suspicion: stored.suspicion,
+                };
+                Row { content: Content::Head(head), ..row }
+            }
+            (Content::Message(_) | Content::Malformed { .. } | Content::Head(_), _) => row,
+        }
     }
 
     /// The row as a source reads it, with what stands before it.

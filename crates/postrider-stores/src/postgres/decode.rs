@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use postrider_core::{
-    Attributes, Closed, Content, DestinationName, Due, Error, ErrorKind, Headers, Key, Lane, Message, MessageId,
+    Attributes, Closed, Content, DestinationName, Due, Error, ErrorKind, Head, Headers, Key, Lane, Message, MessageId,
     Result, RetryOverride, Retrying, Row, RowId, RowState, Timestamp, Topic,
 };
 use tokio_postgres::types::{FromSql, Type};
@@ -59,7 +59,7 @@ pub(super) fn get<'r, T: FromSql<'r>>(row: &'r tokio_postgres::Row, column: &str
 /// # Errors
 /// `Config`, when the table itself is not the one that was created; never because of what stands in a row.
 pub(super) fn row(row: &tokio_postgres::Row) -> Result<Row> {
-    let message = message(row);
+    let head: Option<i32> = get(row, "head")?;
     let id: i64 = get(row, "id")?;
     let lane: i16 = get(row, "lane")?;
     let state: i16 = get(row, "state")?;
@@ -67,15 +67,23 @@ pub(super) fn row(row: &tokio_postgres::Row) -> Result<Row> {
     let read_at: Moment = get(row, "read_at")?;
     let deliver_at: Option<Moment> = get(row, "deliver_at")?;
     let next: Option<Moment> = get(row, "next_attempt_at")?;
-    let payload: &[u8] = get(row, "payload")?;
-    let owed = destinations(row, "waiting_for").and_then(|owed| Ok((owed, progress(row)?)));
-    let (content, (waiting_for, progress)) = match (message, owed) {
-        (Ok(message), Ok(owed)) => (Content::Message(Arc::new(message)), owed),
-        (Err(reason), _) | (Ok(_), Err(reason)) => (malformed(row, reason), (None, BTreeMap::new())),
+    let content = match head {
+        None => message(row).map(|message| {
+            let weight = message.weight();
+            (Content::Message(Arc::new(message)), weight)
+        }),
+        Some(payload) => head_of(row).map(|head| {
+            let texts = head.topic.as_str().len() + head.key.as_ref().map_or(0, |key| key.as_str().len());
+            (Content::Head(head), usize::try_from(payload).unwrap_or(0) + texts)
+        }),
     };
-    let weight = match &content {
-        Content::Message(message) => message.weight(),
-        Content::Malformed { .. } => payload.len(),
+    let owed = destinations(row, "waiting_for").and_then(|owed| Ok((owed, progress(row)?)));
+    let ((content, weight), (waiting_for, progress)) = match (content, owed) {
+        (Ok(content), Ok(owed)) => (content, owed),
+        (Err(reason), _) | (Ok(_), Err(reason)) => {
+            let payload: Option<&[u8]> = get(row, "payload")?;
+            ((malformed(row, reason), payload.map_or(0, <[u8]>::len)), (None, BTreeMap::new()))
+        }
     };
     Ok(Row {
         id: RowId(id),
@@ -117,6 +125,16 @@ fn malformed(row: &tokio_postgres::Row, reason: String) -> Content {
     let id = row.try_get::<_, Uuid>("message_id").ok().map(MessageId);
     let key = row.try_get::<_, Option<String>>("key").ok().flatten().map(Key::unchecked);
     Content::Malformed { id, key, reason }
+}
+
+/// What a row tells of its message where the payload was left behind.
+fn head_of(row: &tokio_postgres::Row) -> Result<Head, String> {
+    Ok(Head {
+        id: Some(MessageId(read(row, "message_id")?)),
+        topic: Topic::unchecked(read::<String>(row, "topic")?),
+        key: read::<Option<String>>(row, "key")?.map(Key::unchecked),
+        suspicion: u16::try_from(read::<i16>(row, "suspicion")?).unwrap_or(0),
+    })
 }
 
 /// The message of a row that has its columns, or why it is none.

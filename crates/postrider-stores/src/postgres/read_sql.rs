@@ -9,13 +9,34 @@
 ///
 /// The probe returns what the earlier exceptional rows of the key still owe: null when there are none, a null element
 /// for "every destination". It looks at 32 of them; more stand for every destination, which is safe for the order.
+///
+/// The last parameter, whose number is given, are the lanes of which heads are wanted: `head` is the weight of what
+/// stays behind there, and null elsewhere.
 macro_rules! page {
-    ($inner:literal, $order:literal) => {
+    ($inner:literal, $order:literal, $careful:literal) => {
         concat!(
             "\
-select o.id, o.lane, o.message_id, o.topic, o.key, o.payload, o.content_type, o.headers::text, o.attributes::text,
-       o.created_at, o.deliver_at, o.expires_at, o.retry::text, o.state, o.attempts, o.next_attempt_at, o.waiting_for,
-       o.progress::text, o.fetched, (select clock_timestamp()) as read_at,
+select o.id, o.lane, o.message_id, o.topic, o.key, o.created_at, o.deliver_at, o.expires_at, o.state, o.attempts,
+       o.next_attempt_at, o.waiting_for, o.progress::text, o.suspicion, o.fetched,
+       (select clock_timestamp()) as read_at,
+       case when o.lane = any(",
+            $careful,
+            ") then octet_length(o.payload) end as head,
+       case when o.lane <> all(",
+            $careful,
+            ") then o.payload end as payload,
+       case when o.lane <> all(",
+            $careful,
+            ") then o.content_type end as content_type,
+       case when o.lane <> all(",
+            $careful,
+            ") then o.headers::text end as headers,
+       case when o.lane <> all(",
+            $careful,
+            ") then o.attributes::text end as attributes,
+       case when o.lane <> all(",
+            $careful,
+            ") then o.retry::text end as retry,
        case when o.key is not null and exists (
          select from {outbox} h where h.lane = o.lane and h.key = o.key and h.id < o.id
             and (h.state in (2, 3) or h.next_attempt_at is not null))
@@ -74,7 +95,8 @@ pub(super) const DIFFERENCE: &str = page!(
            and state = 0 and next_attempt_at is null
          order by id limit $5
       ",
-    "id"
+    "id",
+    "$6"
 );
 
 /// B. A difference that did not fit one page goes on by primary key: `$2` lanes, `$3` P, `$4` C, `$5` the limit, `$6`
@@ -89,7 +111,8 @@ pub(super) const WALK: &str = page!(
            and state = 0 and next_attempt_at is null
          order by id limit $5
       ",
-    "id"
+    "id",
+    "$8"
 );
 
 /// B. The backlog of lanes that are new to this relay: `$2` lanes, `$3` C, `$4` the limit, `$5` the last id, `$6` the
@@ -102,7 +125,8 @@ pub(super) const BACKLOG: &str = page!(
            and (deliver_at is null or deliver_at <= (select clock_timestamp()))
          order by id limit $4
       ",
-    "id"
+    "id",
+    "$7"
 );
 
 /// The last id of the table, by the primary key's end: where a walk in spans ends.
@@ -118,7 +142,8 @@ pub(super) const DUE: &str = page!(
            and coalesce(next_attempt_at, deliver_at) <= (select clock_timestamp()) and id <> all($4)
          order by coalesce(next_attempt_at, deliver_at), id limit $3
       ",
-    "coalesce(next_attempt_at, deliver_at), id"
+    "coalesce(next_attempt_at, deliver_at), id",
+    "$5"
 );
 
 /// The exceptional rows of one key: `$2` lane, `$3` key, `$4` the limit.
@@ -128,7 +153,8 @@ pub(super) const KEY: &str = page!(
          where lane = $2 and key = $3 and (state in (2, 3) or next_attempt_at is not null)
          order by id limit $4
       ",
-    "id"
+    "id",
+    "$5"
 );
 
 /// Ordinary rows of one lane that were visible long ago: `$2` lane, `$3` P, `$4` the limit, `$5` the last id, `$6` the
@@ -140,7 +166,19 @@ pub(super) const SWEEP: &str = page!(
            and pg_visible_in_snapshot(xid, $3::text::pg_snapshot)
          order by id limit $4
       ",
-    "id"
+    "id",
+    "$7"
+);
+
+/// Rows by their ids, whole: `$2` ids, `$3` the limit; `$4` no lane.
+pub(super) const LOAD: &str = page!(
+    "
+        select * from {outbox}
+         where id = any($2) and state in (0, 2)
+         order by id limit $3
+      ",
+    "id",
+    "$4"
 );
 
 /// The keys of one lane that have exceptional rows, after `$2`: one index descent per key, however many rows it has.

@@ -75,13 +75,25 @@ u as (
              ) e order by e.place desc limit 10
            ) k) end,
          dead_at = case when n.state = 1 then clock_timestamp() end,
-         dead_reason = n.reason
+         dead_reason = n.reason,
+         suspicion = 0
     from unnest($6::bigint[], $7::smallint[], $8::bigint[], $9::integer[], $10::text[], $11::text[], $12::text[],
                 $13::smallint[]) n (id, state, after, attempts, waiting_for, progress, failures, reason)
    where o.id = n.id and o.lane = any(array(select lane from l)) and o.state in (0, 2)
   returning o.id)"
     };
 }
+
+/// Rows that stay as they are but for their suspicion: `$4` ids, `$5` suspicions.
+pub(super) const SUSPECT: &str = concat!(
+    fence!(),
+    ",
+u as (
+  update {outbox} o set suspicion = n.suspicion from unnest($4::bigint[], $5::smallint[]) n (id, suspicion)
+   where o.id = n.id and o.lane = any(array(select lane from l)) and o.state in (0, 2)
+  returning o.id)
+select 0::smallint as what, lane::bigint as number from l union all select 1::smallint, id from u"
+);
 
 /// Delivered rows only.
 pub(super) const REMOVE: &str = concat!(

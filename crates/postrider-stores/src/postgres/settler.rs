@@ -12,7 +12,7 @@ use tokio_postgres::types::Type;
 
 use super::decode::get;
 use super::link::{Link, Parameter, Purpose};
-use super::settle_sql::{MOVE, MOVE_AND_CHANGE, REMOVE, REMOVE_AND_CHANGE};
+use super::settle_sql::{MOVE, MOVE_AND_CHANGE, REMOVE, REMOVE_AND_CHANGE, SUSPECT};
 use crate::History;
 use crate::failures::{LONGEST_TEXT, micros};
 
@@ -23,6 +23,8 @@ pub(super) struct PostgresSettler {
     /// For batches in which everything was delivered: the quiet path.
     delivered: String,
     mixed: String,
+    /// For suspicions, which only a careful start records.
+    suspect: String,
 }
 
 impl PostgresSettler {
@@ -35,7 +37,23 @@ impl PostgresSettler {
             History::Kept => (MOVE, MOVE_AND_CHANGE),
         };
         let (delivered, mixed) = (options.names.fill(delivered), options.names.fill(mixed));
-        Self { link, delivered, mixed }
+        let suspect = options.names.fill(SUSPECT);
+        Self { link, delivered, mixed, suspect }
+    }
+
+    /// Records suspicions and nothing else.
+    async fn suspect(&mut self, me: RelayId, leases: &[HeldLane], rows: &[(Lane, RowId, u16)]) -> Result<Settled> {
+        let (lanes, terms) = touched(leases, rows.iter().map(|(lane, ..)| *lane));
+        let ids: Vec<i64> = rows.iter().map(|(_, row, _)| row.0).collect();
+        let suspicions: Vec<i16> = rows.iter().map(|(_, _, n)| i16::try_from(*n).unwrap_or(i16::MAX)).collect();
+        let parameters: [Parameter<'_>; 5] = [
+            (&me.0, Type::UUID),
+            (&lanes, Type::INT2_ARRAY),
+            (&terms, Type::INT8_ARRAY),
+            (&ids, Type::INT8_ARRAY),
+            (&suspicions, Type::INT2_ARRAY),
+        ];
+        settled(&self.link.query("recording suspicion", &self.suspect, &parameters).await?)
     }
 }
 
@@ -55,7 +73,7 @@ struct Changes {
 impl Changes {
     fn add(&mut self, me: RelayId, settlement: &Settlement) {
         let (state, after, attempts, waiting_for, progress, failures, reason) = match &settlement.outcome {
-            Outcome::Delivered => return,
+            Outcome::Delivered | Outcome::Suspected { .. } => return,
             Outcome::Retry { after, attempts, waiting_for, progress, failures } => {
                 let progress: serde_json::Map<String, Value> =
                     progress.iter().map(|(name, count)| (name.as_str().to_owned(), json!(count))).collect();
@@ -100,15 +118,56 @@ fn unfinished(me: RelayId, settlement: &Settlement, failures: &[FailedAttempt]) 
     Value::from(failures.iter().map(entry).collect::<Vec<_>>()).to_string()
 }
 
+/// The lanes that are touched, and the terms under which they are held.
+fn touched(leases: &[HeldLane], lanes: impl Iterator<Item = Lane>) -> (Vec<i16>, Vec<i64>) {
+    let lanes: BTreeSet<Lane> = lanes.collect();
+    let held = leases.iter().filter(|held| lanes.contains(&held.lane));
+    held.map(|held| (i16::try_from(held.lane.0).unwrap_or(i16::MAX), held.term.0)).unzip()
+}
+
+fn suspicion(settlement: &Settlement) -> Option<(Lane, RowId, u16)> {
+    match settlement.outcome {
+        Outcome::Suspected { suspicion } => Some((settlement.lane, settlement.row, suspicion)),
+        Outcome::Delivered | Outcome::Retry { .. } | Outcome::SetAside { .. } | Outcome::Dead { .. } => None,
+    }
+}
+
+/// The answers of two statements for one batch. A lane that only one of them found held is held no more, where the
+/// other one touched it at all: then its rows are somebody else's.
+fn both(first: Settled, second: Settled) -> Settled {
+    let rows = first.rows.into_iter().chain(second.rows).collect();
+    let lanes: BTreeSet<Lane> = first.lanes.into_iter().chain(second.lanes).collect();
+    Settled { rows, lanes: lanes.into_iter().collect() }
+}
+
+/// What a settling statement answers.
+fn settled(answer: &[tokio_postgres::Row]) -> Result<Settled> {
+    let mut settled = Settled::default();
+    for row in answer {
+        let (what, number): (i16, i64) = (get(row, "what")?, get(row, "number")?);
+        if what == 0 {
+            settled.lanes.push(Lane(u16::try_from(number).unwrap_or(0)));
+        } else {
+            settled.rows.push(RowId(number));
+        }
+    }
+    Ok(settled)
+}
+
 #[async_trait]
 impl Settler for PostgresSettler {
     async fn settle(&mut self, me: RelayId, leases: &[HeldLane], batch: &[Settlement]) -> Result<Settled> {
-        let touched: BTreeSet<Lane> = batch.iter().map(|settlement| settlement.lane).collect();
-        let (lanes, terms): (Vec<i16>, Vec<i64>) = leases
-            .iter()
-            .filter(|held| touched.contains(&held.lane))
-            .map(|held| (i16::try_from(held.lane.0).unwrap_or(i16::MAX), held.term.0))
-            .unzip();
+        let suspected: Vec<_> = batch.iter().filter_map(suspicion).collect();
+        if !suspected.is_empty() {
+            let of_these = self.suspect(me, leases, &suspected).await?;
+            let rest: Vec<Settlement> = batch.iter().filter(|one| suspicion(one).is_none()).cloned().collect();
+            return if rest.is_empty() {
+                Ok(of_these)
+            } else {
+                Ok(both(of_these, self.settle(me, leases, &rest).await?))
+            };
+        }
+        let (lanes, terms) = touched(leases, batch.iter().map(|settlement| settlement.lane));
         let gone = || batch.iter().filter(|settlement| settlement.outcome == Outcome::Delivered);
         let delivered: Vec<i64> = gone().map(|settlement| settlement.row.0).collect();
         let made: Vec<i32> = gone().map(|settlement| i32::try_from(settlement.attempt.0).unwrap_or(i32::MAX)).collect();
@@ -139,15 +198,6 @@ impl Settler for PostgresSettler {
         }
         let sql = if quiet { &self.delivered } else { &self.mixed };
         let answer = self.link.query("settling", sql, &parameters).await?;
-        let mut settled = Settled::default();
-        for row in &answer {
-            let (what, number): (i16, i64) = (get(row, "what")?, get(row, "number")?);
-            if what == 0 {
-                settled.lanes.push(Lane(u16::try_from(number).unwrap_or(0)));
-            } else {
-                settled.rows.push(RowId(number));
-            }
-        }
-        Ok(settled)
+        settled(&answer)
     }
 }

@@ -4,14 +4,14 @@
 //! a cancelled call, a lost connection or another life forgets it, and the lanes are read anew from the table.
 
 use async_trait::async_trait;
-use postrider_core::{Closed, HeldLane, Key, Lane, Page, Result, Room, Row, RowId, Source};
+use postrider_core::{Closed, HeldLane, Key, Lane, Page, Result, Room, Row, RowId, Source, Start};
 use tokio_postgres::types::Type;
 
 use super::cohort::{Cohort, Cohorts, Walk};
 use super::decode::{self, get};
 use super::link::{Link, Parameter, Purpose};
 use super::read_sql::{
-    BACKLOG, DIFFERENCE, DUE, EXCEPTIONAL_KEYS, KEY, LAST_ID, MARK_BOOT, OBSERVE, RESTAMP, SWEEP, WALK,
+    BACKLOG, DIFFERENCE, DUE, EXCEPTIONAL_KEYS, KEY, LAST_ID, LOAD, MARK_BOOT, OBSERVE, RESTAMP, SWEEP, WALK,
 };
 use super::snapshot::{Life, Snapshot};
 
@@ -36,6 +36,7 @@ struct Statements {
     key: String,
     keys: String,
     sweep: String,
+    load: String,
 }
 
 /// The reader.
@@ -76,6 +77,7 @@ impl PostgresSource {
             key: names.fill(KEY),
             keys: names.fill(EXCEPTIONAL_KEYS),
             sweep: names.fill(SWEEP),
+            load: names.fill(LOAD),
         };
         Self { link, sql, cohorts: Cohorts::default(), life: None, span: None, trusted: None }
     }
@@ -111,7 +113,7 @@ impl PostgresSource {
         Ok(())
     }
 
-    async fn read_cohorts(&mut self, now: &Snapshot, room: Room) -> Result<Page> {
+    async fn read_cohorts(&mut self, now: &Snapshot, room: Room, careful: &[i16]) -> Result<Page> {
         let mut page = Page::EMPTY;
         let mut left = room;
         for place in 0..self.cohorts.list.len() {
@@ -120,7 +122,7 @@ impl PostgresSource {
                 break;
             }
             let Some(mut cohort) = self.cohorts.list.get(place).cloned() else { break };
-            let (rows, rest) = self.read_cohort(&mut cohort, now, left).await?;
+            let (rows, rest) = self.read_cohort(&mut cohort, now, left, careful).await?;
             left.rows = left.rows.saturating_sub(rows.len());
             left.bytes = left.bytes.saturating_sub(rows.iter().map(|row| row.weight).sum());
             page.more |= rest == Rest::Some;
@@ -134,13 +136,19 @@ impl PostgresSource {
     }
 
     /// One page of one cohort, which then stands where the page ended.
-    async fn read_cohort(&mut self, cohort: &mut Cohort, now: &Snapshot, room: Room) -> Result<(Vec<Row>, Rest)> {
+    async fn read_cohort(
+        &mut self,
+        cohort: &mut Cohort,
+        now: &Snapshot,
+        room: Room,
+        careful: &[i16],
+    ) -> Result<(Vec<Row>, Rest)> {
         if cohort.walk.is_none() {
             match &cohort.read {
                 Some(read) if read == now => return Ok((Vec::new(), Rest::None)),
                 Some(read) => {
                     let read = read.clone();
-                    return self.difference(cohort, &read, now, room).await;
+                    return self.difference(cohort, &read, now, room, careful).await;
                 }
                 None => {
                     let end = self.end().await?;
@@ -148,7 +156,7 @@ impl PostgresSource {
                 }
             }
         }
-        self.walk(cohort, room).await
+        self.walk(cohort, room, careful).await
     }
 
     async fn difference(
@@ -157,15 +165,17 @@ impl PostgresSource {
         read: &Snapshot,
         now: &Snapshot,
         room: Room,
+        careful: &[i16],
     ) -> Result<(Vec<Row>, Rest)> {
         let (bytes, limit) = (count(room.bytes), count(room.rows.saturating_add(1)));
         let lanes = cohort.numbers();
-        let parameters: [Parameter<'_>; 5] = [
+        let parameters: [Parameter<'_>; 6] = [
             (&bytes, Type::INT8),
             (&lanes, Type::INT2_ARRAY),
             (&read.text(), Type::TEXT),
             (&now.text(), Type::TEXT),
             (&limit, Type::INT8),
+            (&careful, Type::INT2_ARRAY),
         ];
         let found = self.link.query("reading new rows", &self.sql.difference, &parameters).await?;
         let fetched = decode::fetched(&found)?;
@@ -180,7 +190,7 @@ impl PostgresSource {
         Ok((rows, Rest::Some))
     }
 
-    async fn walk(&mut self, cohort: &mut Cohort, room: Room) -> Result<(Vec<Row>, Rest)> {
+    async fn walk(&mut self, cohort: &mut Cohort, room: Room, careful: &[i16]) -> Result<(Vec<Row>, Rest)> {
         let lanes = cohort.numbers();
         let Some(walk) = &mut cohort.walk else { return Ok((Vec::new(), Rest::None)) };
         let (bytes, limit) = (count(room.bytes), count(room.rows));
@@ -188,7 +198,7 @@ impl PostgresSource {
         let until = walk.until.text();
         let found = match &cohort.read {
             Some(read) => {
-                let parameters: [Parameter<'_>; 7] = [
+                let parameters: [Parameter<'_>; 8] = [
                     (&bytes, Type::INT8),
                     (&lanes, Type::INT2_ARRAY),
                     (&read.text(), Type::TEXT),
@@ -196,17 +206,19 @@ impl PostgresSource {
                     (&limit, Type::INT8),
                     (&walk.last, Type::INT8),
                     (&upto, Type::INT8),
+                    (&careful, Type::INT2_ARRAY),
                 ];
                 self.link.query("reading on in a large window", &self.sql.walk, &parameters).await?
             }
             None => {
-                let parameters: [Parameter<'_>; 6] = [
+                let parameters: [Parameter<'_>; 7] = [
                     (&bytes, Type::INT8),
                     (&lanes, Type::INT2_ARRAY),
                     (&until, Type::TEXT),
                     (&limit, Type::INT8),
                     (&walk.last, Type::INT8),
                     (&upto, Type::INT8),
+                    (&careful, Type::INT2_ARRAY),
                 ];
                 self.link.query("reading the backlog", &self.sql.backlog, &parameters).await?
             }
@@ -234,6 +246,11 @@ impl PostgresSource {
         let row = self.link.query_one("reading the last row number", &self.sql.last_id, &[]).await?;
         get(&row, "coalesce")
     }
+}
+
+/// The lanes of which heads are wanted.
+fn careful(lanes: &[HeldLane]) -> Vec<i16> {
+    lanes.iter().filter(|held| held.start == Start::Careful).map(|held| number(held.lane)).collect()
 }
 
 /// A page of a statement that knows its own limit.
@@ -269,7 +286,7 @@ impl Source for PostgresSource {
         let page = if room.rows == 0 {
             Page { more: !self.cohorts.list.is_empty(), ..Page::EMPTY }
         } else {
-            self.read_cohorts(&now, room).await?
+            self.read_cohorts(&now, room, &careful(lanes)).await?
         };
         if connection.is_none() || connection != self.link.standing() {
             // The connection was lost and opened again between two statements: the other end may be another server.
@@ -281,19 +298,30 @@ impl Source for PostgresSource {
     }
 
     async fn due(&mut self, lanes: &[HeldLane], room: Room, window: &[RowId]) -> Result<Page> {
-        let (bytes, limit) = (count(room.bytes), count(room.rows));
+        let (bytes, limit, careful) = (count(room.bytes), count(room.rows), careful(lanes));
         let lanes: Vec<i16> = lanes.iter().map(|held| number(held.lane)).collect();
         let window: Vec<i64> = window.iter().map(|row| row.0).collect();
-        let parameters: [Parameter<'_>; 4] =
-            [(&bytes, Type::INT8), (&lanes, Type::INT2_ARRAY), (&limit, Type::INT8), (&window, Type::INT8_ARRAY)];
+        let parameters: [Parameter<'_>; 5] = [
+            (&bytes, Type::INT8),
+            (&lanes, Type::INT2_ARRAY),
+            (&limit, Type::INT8),
+            (&window, Type::INT8_ARRAY),
+            (&careful, Type::INT2_ARRAY),
+        ];
         let found = self.link.query("reading due rows", &self.sql.due, &parameters).await?;
         page(&found, room.rows)
     }
 
-    async fn key(&mut self, lane: Lane, key: &Key, room: Room) -> Result<Page> {
-        let (bytes, lane, limit) = (count(room.bytes), number(lane), count(room.rows));
-        let parameters: [Parameter<'_>; 4] =
-            [(&bytes, Type::INT8), (&lane, Type::INT2), (&key.as_str(), Type::TEXT), (&limit, Type::INT8)];
+    async fn key(&mut self, lane: HeldLane, key: &Key, room: Room) -> Result<Page> {
+        let (bytes, limit, careful) = (count(room.bytes), count(room.rows), careful(&[lane]));
+        let lane = number(lane.lane);
+        let parameters: [Parameter<'_>; 5] = [
+            (&bytes, Type::INT8),
+            (&lane, Type::INT2),
+            (&key.as_str(), Type::TEXT),
+            (&limit, Type::INT8),
+            (&careful, Type::INT2_ARRAY),
+        ];
         let found = self.link.query("reading the waiting rows of a key", &self.sql.key, &parameters).await?;
         let mut page = page(&found, room.rows)?;
         for row in &mut page.rows {
@@ -311,23 +339,25 @@ impl Source for PostgresSource {
         found.iter().map(|row| get::<String>(row, "key").map(Key::unchecked)).collect()
     }
 
-    async fn sweep(&mut self, lane: Lane, after: RowId, room: Room) -> Result<Page> {
+    async fn sweep(&mut self, lane: HeldLane, after: RowId, room: Room) -> Result<Page> {
         if self.trusted.is_none() || self.trusted != self.link.standing() {
             return Ok(Page::EMPTY);
         }
-        let Some(read) = self.cohorts.read_up_to(lane).cloned() else { return Ok(Page::EMPTY) };
-        let (bytes, lane, limit) = (count(room.bytes), number(lane), count(room.rows));
+        let Some(read) = self.cohorts.read_up_to(lane.lane).cloned() else { return Ok(Page::EMPTY) };
+        let (bytes, limit, careful) = (count(room.bytes), count(room.rows), careful(&[lane]));
+        let lane = number(lane.lane);
         // Ids begin at 1: a walk in spans from further down would hardly end.
         let (mut after, end) = (after.0.max(0), self.end().await?);
         loop {
             let upto = self.span.map_or(i64::MAX, |span| after.saturating_add(span));
-            let parameters: [Parameter<'_>; 6] = [
+            let parameters: [Parameter<'_>; 7] = [
                 (&bytes, Type::INT8),
                 (&lane, Type::INT2),
                 (&read.text(), Type::TEXT),
                 (&limit, Type::INT8),
                 (&after, Type::INT8),
                 (&upto, Type::INT8),
+                (&careful, Type::INT2_ARRAY),
             ];
             let found = self.link.query("sweeping a lane", &self.sql.sweep, &parameters).await?;
             let mut page = page(&found, room.rows)?;
@@ -337,5 +367,15 @@ impl Source for PostgresSource {
             }
             after = upto;
         }
+    }
+
+    async fn load(&mut self, rows: &[RowId], room: Room) -> Result<Page> {
+        let (bytes, limit, nowhere) = (count(room.bytes), count(rows.len()), Vec::<i16>::new());
+        let rows: Vec<i64> = rows.iter().map(|row| row.0).collect();
+        let parameters: [Parameter<'_>; 4] =
+            [(&bytes, Type::INT8), (&rows, Type::INT8_ARRAY), (&limit, Type::INT8), (&nowhere, Type::INT2_ARRAY)];
+        let found = self.link.query("reading messages by their rows", &self.sql.load, &parameters).await?;
+        let rows = found.iter().map(decode::row).collect::<Result<Vec<_>>>()?;
+        Ok(Page { more: rows.len() < decode::fetched(&found)?, rows, discontinued: false })
     }
 }

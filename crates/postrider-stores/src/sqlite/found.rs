@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use postrider_core::{Closed, DestinationName, Key, Lane, LaneCount, MessageId, Page, Room, Row, RowId};
+use postrider_core::{
+    Closed, DestinationName, HeldLane, Key, Lane, LaneCount, MessageId, Page, Room, Row, RowId, Start,
+};
 use rusqlite::types::ValueRef;
 use uuid::Uuid;
 
 use super::link::{Done, Statements};
-use super::row::{HEAVIEST, columns, decode, lane, names, oversized};
+use super::row::{HEAVIEST, columns, columns_of_head, decode, decode_head, lane, names, oversized};
 use crate::page::Filling;
 
 /// What it takes to know a row's lane and weight without reading its payload; the next column is the statement's own.
@@ -26,6 +28,9 @@ macro_rules! columns_of_found {
 pub(super) use columns_of_found;
 
 const LOAD: &str = columns!("where id = ?1");
+
+/// What is read of a row in a lane whose owner died: not its payload, which is the last column of the table.
+const LOAD_HEAD: &str = columns_of_head!("where id = ?1");
 
 const ANY_EXCEPTION: &str = r#"select 1 from "{p}outbox" indexed by "{p}outbox_exceptional"
 where (state in (2, 3) or next_attempt_at is not null) limit 1"#;
@@ -100,8 +105,10 @@ impl Gathering {
         false
     }
 
-    /// Loads the rows, all of them open.
-    pub(super) fn load(self, statements: &Statements<'_>, lanes: LaneCount) -> Done<Page> {
+    /// Loads the rows, all of them open; of lanes that start carefully only the heads.
+    pub(super) fn load(self, statements: &Statements<'_>, lanes: LaneCount, held: &[HeldLane]) -> Done<Page> {
+        let careful: BTreeSet<Lane> =
+            held.iter().filter(|held| held.start == Start::Careful).map(|held| held.lane).collect();
         let now = statements.now()?;
         let mut rows = Vec::with_capacity(self.found.len());
         for found in self.found {
@@ -109,6 +116,10 @@ impl Gathering {
                 let lane = found.lane(lanes);
                 let key = found.key.map(Key::unchecked);
                 rows.push(oversized(found.id, lane, key, found.message_id, found.weight));
+            } else if !careful.is_empty() && careful.contains(&found.lane(lanes)) {
+                if let Some(row) = statements.first(LOAD_HEAD, [found.id.0], decode_head)? {
+                    rows.push(row.into_row(lanes, found.weight, now));
+                }
             } else if let Some(row) = statements.first(LOAD, [found.id.0], decode)? {
                 rows.push(row.into_row(lanes, found.weight, now));
             }

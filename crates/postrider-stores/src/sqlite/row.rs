@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use postrider_core::{
-    Attributes, Closed, Content, DeadReason, DestinationName, Due, Headers, Key, Lane, LaneCount, MAX_PAYLOAD, Message,
-    MessageId, RetryOverride, Retrying, Row, RowId, RowState, RowView, Timestamp, lane_of,
+    Attributes, Closed, Content, DeadReason, DestinationName, Due, Head, Headers, Key, Lane, LaneCount, MAX_PAYLOAD,
+    Message, MessageId, RetryOverride, Retrying, Row, RowId, RowState, RowView, Timestamp, lane_of,
 };
 use rusqlite::types::ValueRef;
 use uuid::Uuid;
@@ -34,6 +34,18 @@ macro_rules! columns {
 }
 pub(super) use columns;
 
+/// The columns of [`decode_head`], in the places that [`decode`] knows, without what a payload or a long text needs.
+macro_rules! columns_of_head {
+    ($rest:literal) => {
+        concat!(
+            r#"select id, message_id, topic, key, x'', null, null, null, created_at, deliver_at, expires_at, null, state,
+  attempts, last_attempt_at, next_attempt_at, waiting_for, progress, null, null, null, suspicion from "{p}outbox" "#,
+            $rest
+        )
+    };
+}
+pub(super) use columns_of_head;
+
 /// A row as far as it could be read, and the first thing in it that could not.
 #[derive(Debug)]
 pub(super) struct Decoded {
@@ -51,6 +63,8 @@ pub(super) struct Decoded {
     dead_at: Option<Timestamp>,
     dead_reason: Option<DeadReason>,
     problem: Option<String>,
+    /// Where only the head was read: what the table says of it.
+    suspicion: Option<u16>,
 }
 
 /// Reads the columns of [`columns!`].
@@ -102,7 +116,17 @@ pub(super) fn decode(row: &rusqlite::Row<'_>) -> Done<Decoded> {
             .and_then(|n| i16::try_from(n).ok())
             .and_then(DeadReason::from_code),
         problem,
+        suspicion: None,
     })
+}
+
+/// Reads the columns of [`columns_of_head!`].
+pub(super) fn decode_head(row: &rusqlite::Row<'_>) -> Done<Decoded> {
+    let suspicion = match row.get_ref(21)? {
+        ValueRef::Integer(suspicion) => u16::try_from(suspicion).unwrap_or(0),
+        ValueRef::Null | ValueRef::Real(_) | ValueRef::Text(_) | ValueRef::Blob(_) => 0,
+    };
+    Ok(Decoded { suspicion: Some(suspicion), ..decode(row)? })
 }
 
 impl Decoded {
@@ -119,9 +143,12 @@ impl Decoded {
             Some(at) if at > now => Due::In(between(now, at)),
             Some(_) | None => Due::Now,
         };
-        let content = match self.problem {
-            None => Content::Message(Arc::new(self.message)),
-            Some(reason) => Content::Malformed { id: self.message_id, key: self.message.key, reason },
+        let content = match (self.problem, self.suspicion) {
+            (None, None) => Content::Message(Arc::new(self.message)),
+            (None, Some(suspicion)) => {
+                Content::Head(Head { id: self.message_id, topic: self.message.topic, key: self.message.key, suspicion })
+            }
+            (Some(reason), _) => Content::Malformed { id: self.message_id, key: self.message.key, reason },
         };
         Row {
             id: self.id,

@@ -27,12 +27,14 @@ const REMEMBER: &str = r#"insert or replace into "{p}delivered"
 select id, message_id, topic, key, content_type, headers, attributes, created_at, ?2, ?3, payload
 from "{p}outbox" where id = ?1 and state in (0, 2)"#;
 const ERRORS: &str = r#"select cast(errors as text) from "{p}outbox" where id = ?1 and state in (0, 2)"#;
-const RETRY: &str = r#"update "{p}outbox" set state = 0, next_attempt_at = ?2, attempts = ?3, waiting_for = ?4,
+const RETRY: &str = r#"update "{p}outbox" set state = 0, suspicion = 0, next_attempt_at = ?2, attempts = ?3, waiting_for = ?4,
   progress = ?5, errors = ?6, last_attempt_at = ?7 where id = ?1 and state in (0, 2)"#;
-const SET_ASIDE: &str = r#"update "{p}outbox" set state = 2, next_attempt_at = null, waiting_for = ?2
+const SET_ASIDE: &str = r#"update "{p}outbox" set state = 2, suspicion = 0, next_attempt_at = null, waiting_for = ?2
 where id = ?1 and state in (0, 2)"#;
-const DEAD: &str = r#"update "{p}outbox" set state = 1, next_attempt_at = null, attempts = ?2, waiting_for = ?3,
+const DEAD: &str = r#"update "{p}outbox" set state = 1, suspicion = 0, next_attempt_at = null, attempts = ?2, waiting_for = ?3,
   errors = ?4, last_attempt_at = ?5, dead_at = ?5, dead_reason = ?6 where id = ?1 and state in (0, 2)"#;
+
+const SUSPECTED: &str = r#"update "{p}outbox" set suspicion = ?2 where id = ?1 and state in (0, 2)"#;
 
 /// The writer of outcomes.
 #[derive(Debug)]
@@ -130,6 +132,7 @@ impl Settling<'_, '_> {
             Outcome::SetAside { waiting_for } => {
                 statements.execute(SET_ASIDE, params![id, waiting_for.as_deref().map(array)])
             }
+            Outcome::Suspected { suspicion } => statements.execute(SUSPECTED, params![id, suspicion]),
             Outcome::Dead { reason, attempts, waiting_for, failures } => {
                 let Some(errors) = self.errors(id)? else { return Ok(0) };
                 let errors = appended(errors.as_deref(), self.now, self.me, settlement.attempt, failures);

@@ -60,6 +60,8 @@ const MISSED: &str = columns_of_found!(
 order by id"#
 );
 
+const BY_ID: &str = columns_of_found!(r#"state in (0, 2) from "{p}outbox" where id = ?1"#);
+
 /// The reader of one relay.
 #[derive(Debug)]
 pub(super) struct SqliteSource {
@@ -100,7 +102,8 @@ impl Source for SqliteSource {
         let opened = self.link.opened();
         let exhausted = self.exhausted.filter(|(connection, _)| *connection == opened).map(|(_, version)| version);
         self.turn = self.turn.wrapping_add(1);
-        let (walk, count) = (Walk { cohorts: self.cohorts.clone(), turn: self.turn, room }, self.lanes);
+        let (walk, count) =
+            (Walk { cohorts: self.cohorts.clone(), turn: self.turn, room, held: lanes.to_vec() }, self.lanes);
         let read = self.link.run(move |session| {
             // Before the rows: a commit in between makes the next call read again.
             let version = data_version(session)?;
@@ -122,11 +125,11 @@ impl Source for SqliteSource {
         }
         let held: BTreeSet<Lane> = lanes.iter().map(|held| held.lane).collect();
         let window: BTreeSet<RowId> = window.iter().copied().collect();
-        let (count, after) = (self.lanes, self.due_after);
+        let (count, after, leases) = (self.lanes, self.due_after, lanes.to_vec());
         let read = self.link.run(move |session| {
             session.reading("reading due messages", |statements| {
                 let wanted = |found: &Found| held.contains(&found.lane(count)) && !window.contains(&found.id);
-                due(statements, count, room, after, wanted)
+                due(statements, count, room, after, &leases, wanted)
             })
         });
         let (page, after) = read.await?;
@@ -134,7 +137,7 @@ impl Source for SqliteSource {
         Ok(page)
     }
 
-    async fn key(&mut self, lane: Lane, key: &Key, room: Room) -> Result<Page> {
+    async fn key(&mut self, lane: HeldLane, key: &Key, room: Room) -> Result<Page> {
         let (key, count) = (key.clone(), self.lanes);
         let read = self.link.run(move |session| {
             session.reading("reading the messages of a key", |statements| {
@@ -142,10 +145,10 @@ impl Source for SqliteSource {
                 let mut gathering = Gathering::new(room);
                 statements.each(OF_KEY, params![key.as_str(), most], |row| {
                     let found = Found::read(row)?;
-                    Ok(!found.wanted || found.lane(count) != lane || gathering.admit(found))
+                    Ok(!found.wanted || found.lane(count) != lane.lane || gathering.admit(found))
                 })?;
                 // The rows stand behind each other within the page, and nothing stands before it.
-                gathering.load(statements, count)
+                gathering.load(statements, count, &[lane])
             })
         });
         read.await
@@ -176,9 +179,9 @@ impl Source for SqliteSource {
         read.await
     }
 
-    async fn sweep(&mut self, lane: Lane, after: RowId, room: Room) -> Result<Page> {
+    async fn sweep(&mut self, lane: HeldLane, after: RowId, room: Room) -> Result<Page> {
         let highest = self.cohorts.highest();
-        if self.cohorts.last(lane) != Some(highest) || room.rows == 0 {
+        if self.cohorts.last(lane.lane) != Some(highest) || room.rows == 0 {
             return Ok(Page::EMPTY);
         }
         let count = self.lanes;
@@ -187,11 +190,28 @@ impl Source for SqliteSource {
                 let mut gathering = Gathering::new(room);
                 statements.each(MISSED, params![after.0, highest], |row| {
                     let found = Found::read(row)?;
-                    Ok(found.lane(count) != lane || gathering.admit(found))
+                    Ok(found.lane(count) != lane.lane || gathering.admit(found))
                 })?;
-                let mut page = gathering.load(statements, count)?;
+                let mut page = gathering.load(statements, count, &[lane])?;
                 close(statements, &mut page.rows)?;
                 Ok(page)
+            })
+        });
+        read.await
+    }
+
+    async fn load(&mut self, rows: &[RowId], room: Room) -> Result<Page> {
+        let (rows, count): (BTreeSet<RowId>, _) = (rows.iter().copied().collect(), self.lanes);
+        let read = self.link.run(move |session| {
+            session.reading("reading messages by their rows", |statements| {
+                let mut gathering = Gathering::new(room);
+                for row in rows {
+                    let found = statements.first(BY_ID, [row.0], Found::read)?;
+                    if found.is_some_and(|found| found.wanted && !gathering.admit(found)) {
+                        break;
+                    }
+                }
+                gathering.load(statements, count, &[])
             })
         });
         read.await
@@ -203,6 +223,7 @@ struct Walk {
     cohorts: Cohorts,
     turn: usize,
     room: Room,
+    held: Vec<HeldLane>,
 }
 
 impl Walk {
@@ -240,7 +261,7 @@ impl Walk {
             self.cohorts.advance(index, last);
         }
         self.cohorts.settle();
-        let mut page = gathering.load(statements, lanes)?;
+        let mut page = gathering.load(statements, lanes, &self.held)?;
         page.more = short || self.cohorts.len() > 1;
         close(statements, &mut page.rows)?;
         Ok((self.cohorts, page))
@@ -252,6 +273,7 @@ fn due(
     lanes: LaneCount,
     room: Room,
     after: (i64, i64),
+    held: &[HeldLane],
     wanted: impl Fn(&Found) -> bool,
 ) -> Done<(Page, (i64, i64))> {
     let now = statements.now()?;
@@ -270,7 +292,7 @@ fn due(
             Ok(!wanted(&found) || gathering.admit(found))
         })?;
     }
-    let mut page = gathering.load(statements, lanes)?;
+    let mut page = gathering.load(statements, lanes, held)?;
     page.more |= !exhausted;
     close(statements, &mut page.rows)?;
     // A page that is full begins anew next time: its rows are in the window then.

@@ -128,6 +128,7 @@ pub fn payload(row: &Row) -> String {
     match &row.content {
         Content::Message(message) => String::from_utf8(message.payload.to_vec()).unwrap(),
         Content::Malformed { reason, .. } => panic!("malformed: {reason}"),
+        Content::Head(_) => panic!("a head only"),
     }
 }
 

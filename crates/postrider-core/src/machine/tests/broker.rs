@@ -22,6 +22,8 @@ pub enum Poison {
     Fails(ErrorKind),
     /// It breaks the connection.
     Breaks,
+    /// The relay dies when it is handed over; what stood before it in its call has arrived.
+    Kills,
 }
 
 /// A message that was accepted.
@@ -42,6 +44,7 @@ pub struct Broker {
     pub breaks: u64,
     /// In so many of a thousand calls the answer is short.
     pub short: u64,
+    pub killed: bool,
     pub log: Vec<Accepted>,
     pub calls: Vec<Vec<MessageId>>,
     /// How long a call takes, in microseconds, at most; at least a tenth of it.
@@ -59,7 +62,7 @@ impl Broker {
             max_concurrent: 4,
         };
         let (poison, log, calls) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Self { profile, mode: Mode::Up, poison, breaks: 0, short: 0, log, calls, latency: 2_000 }
+        Self { killed: false, profile, mode: Mode::Up, poison, breaks: 0, short: 0, log, calls, latency: 2_000 }
     }
 
     pub fn publish(&mut self, rng: &mut Rng, ids: &BTreeMap<MessageId, i64>, batch: &[Outgoing]) -> Vec<Published> {
@@ -94,6 +97,10 @@ impl Broker {
                     failed(ErrorKind::Unknown)
                 }
                 Some(Poison::Fails(kind)) => failed(kind),
+                Some(Poison::Kills) => {
+                    self.killed = true;
+                    return results;
+                }
                 _ => {
                     self.accept(ids, outgoing);
                     Published::Accepted(crate::Accepted::FRESH)

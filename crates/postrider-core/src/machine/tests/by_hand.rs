@@ -37,6 +37,14 @@ pub fn retrying(id: i64, key: &str) -> Row {
     Row { retrying: Retrying::Yes, ..row(id, Some(key)) }
 }
 
+/// The head of a row as a source would bring it from a lane whose owner died.
+pub fn head(id: i64, key: Option<&str>, suspicion: u16) -> Row {
+    let row = row(id, key);
+    let Content::Message(message) = &row.content else { unreachable!() };
+    let (topic, key) = (message.topic.clone(), message.key.clone());
+    Row { content: Content::Head(Head { id: Some(message.id), topic, key, suspicion }), ..row }
+}
+
 /// A row that was set aside.
 pub fn aside(id: i64, key: &str) -> Row {
     Row { state: RowState::SetAside, ..row(id, Some(key)) }
@@ -83,8 +91,12 @@ impl Hand {
     }
 
     pub fn gain(&mut self) {
+        self.gain_as(Start::Clean);
+    }
+
+    pub fn gain_as(&mut self, start: Start) {
         self.term += 1;
-        let lane = HeldLane { lane: LANE, term: Term(self.term), start: Start::Clean };
+        let lane = HeldLane { lane: LANE, term: Term(self.term), start };
         self.machine.on(self.now, Event::Gained(vec![lane]));
     }
 

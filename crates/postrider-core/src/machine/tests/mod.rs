@@ -3,6 +3,7 @@
 mod blame;
 mod broker;
 mod by_hand;
+mod careful;
 mod crossing;
 mod destinations;
 mod order;

@@ -22,6 +22,7 @@ struct Trouble {
     store: bool,
     replays: bool,
     stops: bool,
+    kills: bool,
 }
 
 struct Scenario {
@@ -50,6 +51,7 @@ fn trouble(rng: &mut Rng) -> Trouble {
         store: rng.chance(300),
         replays: rng.chance(200),
         stops: rng.chance(200),
+        kills: rng.chance(150),
     }
 }
 
@@ -147,6 +149,12 @@ impl Scenario {
                 self.world.happens(at + rng.below(100_000), Happening::Delete(row));
             }
             self.rows.push((row, key, everywhere));
+        }
+        if self.trouble.kills {
+            let row = self.rows[rng.below(self.rows.len() as u64) as usize].0;
+            let id = self.world.id(row);
+            self.world.brokers[0].poison.insert(id, Poison::Kills);
+            self.poisonous.insert(row);
         }
     }
 
@@ -248,11 +256,11 @@ impl Scenario {
 
     /// What must hold where little or nothing went wrong.
     fn judge_quiet(&self) {
-        let Trouble { outages, gently, poison, breaks, leases, crashes, store, replays, stops } = self.trouble;
+        let Trouble { outages, gently, poison, breaks, leases, crashes, store, replays, stops, kills } = self.trouble;
         if (!outages || gently) && !poison && !breaks {
             assert_eq!(self.world.seen.charged, 0, "an attempt was counted for an outage");
         }
-        if !outages && !breaks && !leases && !crashes && !store && !poison && !replays {
+        if !outages && !breaks && !leases && !crashes && !store && !poison && !replays && !kills {
             for broker in &self.world.brokers {
                 let rows = broker.rows();
                 let distinct: BTreeSet<_> = rows.iter().collect();
@@ -267,6 +275,7 @@ fn play(seed: u64) -> Seen {
     scenario.play();
     scenario.judge();
     let mut seen = scenario.world.seen.clone();
+    seen.died = scenario.world.table.reasons.values().filter(|reason| **reason == DeadReason::RelayDied).count() as u64;
     seen.paused = scenario.world.notes.iter().filter(|note| matches!(note, Note::Paused(..))).count() as u64;
     seen
 }
@@ -280,7 +289,7 @@ fn whatever_happens_everything_is_delivered_or_dead_and_in_order() {
             (0..std::env::var("POSTRIDER_SEEDS").map_or(usual, |n| n.parse().unwrap())).collect()
         }
     };
-    let mut counts = [0_usize; 9];
+    let mut counts = [0_usize; 11];
     let mut failed = Vec::new();
     for seed in &seeds {
         match catch_unwind(AssertUnwindSafe(|| play(*seed))) {
@@ -295,6 +304,8 @@ fn whatever_happens_everything_is_delivered_or_dead_and_in_order() {
                     seen.lost_in_flight,
                     seen.fenced,
                     seen.paused,
+                    seen.suspected,
+                    seen.died,
                 ];
                 counts.iter_mut().zip(times).for_each(|(count, times)| *count += usize::from(times > 0));
             }
@@ -302,7 +313,19 @@ fn whatever_happens_everything_is_delivered_or_dead_and_in_order() {
         }
     }
     assert!(failed.is_empty(), "{} of {} seeds: POSTRIDER_SEED={:?}", failed.len(), seeds.len(), failed);
-    let names = ["set aside", "look", "stale", "probe", "alone", "burial", "lost in flight", "fenced", "paused"];
+    let names = [
+        "set aside",
+        "look",
+        "stale",
+        "probe",
+        "alone",
+        "burial",
+        "lost in flight",
+        "fenced",
+        "paused",
+        "suspected",
+        "relay died",
+    ];
     for (name, count) in names.iter().zip(counts) {
         println!("{name}: {count} of {} seeds", seeds.len());
         assert!(seeds.len() == 1 || count * 100 >= seeds.len(), "{name} happened in {count} seeds only");

@@ -20,6 +20,7 @@ pub struct Stored {
     pub attempts: u32,
     pub waiting_for: Option<Vec<DestinationName>>,
     pub progress: BTreeMap<DestinationName, u32>,
+    pub suspicion: u16,
     pub version: u64,
 }
 
@@ -43,6 +44,7 @@ pub struct Table {
     pub rows: BTreeMap<i64, Stored>,
     pub lanes: u16,
     pub terms: BTreeMap<Lane, Term>,
+    pub reasons: BTreeMap<i64, DeadReason>,
     given: HashMap<Lane, (Term, BTreeSet<i64>)>,
     version: u64,
 }
@@ -50,7 +52,7 @@ pub struct Table {
 impl Table {
     pub fn new(lanes: u16) -> Self {
         let terms = (0..lanes).map(|lane| (Lane(lane), Term(0))).collect();
-        Self { rows: BTreeMap::new(), lanes, terms, given: HashMap::new(), version: 0 }
+        Self { rows: BTreeMap::new(), lanes, terms, given: HashMap::new(), reasons: BTreeMap::new(), version: 0 }
     }
 
     pub fn lane(&self, id: i64, message: &Message) -> Lane {
@@ -81,7 +83,24 @@ impl Table {
         self.put(id, stored);
     }
 
+    /// Where the start of its lane is careful, a row comes as its head.
     pub fn read(&mut self, read: &Read, now: u64) -> Result<Page, Vec<Key>> {
+        let mut page = self.read_whole(read, now)?;
+        for row in &mut page.rows {
+            let careful = read.held(row.lane).is_some_and(|held| held.start == Start::Careful);
+            if let (Content::Message(message), true) = (&row.content, careful) {
+                row.content = Content::Head(Head {
+                    id: Some(message.id),
+                    topic: message.topic.clone(),
+                    key: message.key.clone(),
+                    suspicion: self.rows[&row.id.0].suspicion,
+                });
+            }
+        }
+        Ok(page)
+    }
+
+    fn read_whole(&mut self, read: &Read, now: u64) -> Result<Page, Vec<Key>> {
         let mut page = Filling::new(read.room);
         match &read.wanted {
             Wanted::New => {
@@ -140,6 +159,16 @@ impl Table {
                     .collect();
                 return Err(keys.into_iter().take(read.room.rows).collect());
             }
+            Wanted::Rows(rows) => {
+                for row in rows {
+                    let open = |stored: &&Stored| matches!(stored.state, RowState::Pending | RowState::SetAside);
+                    if let Some(stored) = self.rows.get(&row.0).filter(open)
+                        && !page.take(self.view(row.0, stored, now))
+                    {
+                        break;
+                    }
+                }
+            }
             Wanted::Sweep(lane, after) => {
                 for (id, stored) in self.rows.range(after.0 + 1..) {
                     let old = self.given.get(lane).is_some_and(|(_, given)| given.contains(id));
@@ -172,6 +201,7 @@ impl Table {
             };
             let mut stored = stored.clone();
             settled.rows.push(settlement.row);
+            stored.suspicion = 0;
             match &settlement.outcome {
                 Outcome::Delivered => {
                     self.rows.remove(&id);
@@ -189,7 +219,9 @@ impl Table {
                     stored.waiting_for.clone_from(waiting_for);
                     stored.next_attempt_at = None;
                 }
-                Outcome::Dead { attempts, waiting_for, .. } => {
+                Outcome::Suspected { suspicion } => stored.suspicion = *suspicion,
+                Outcome::Dead { attempts, waiting_for, reason, .. } => {
+                    self.reasons.insert(id, *reason);
                     stored.state = RowState::Dead;
                     stored.attempts = *attempts;
                     stored.waiting_for.clone_from(waiting_for);

@@ -1,6 +1,6 @@
 //! A small world around the machine: a table, brokers, leases, a clock, and delays drawn from a seed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -74,6 +74,8 @@ pub struct Seen {
     pub charged: u64,
     pub walks: u64,
     pub paused: u64,
+    pub suspected: u64,
+    pub died: u64,
 }
 
 pub struct World {
@@ -89,8 +91,12 @@ pub struct World {
     /// Microseconds that a store takes to begin, and to answer, at most.
     pub store_latency: (u64, u64),
     pub ids: BTreeMap<MessageId, i64>,
+    pub keys: BTreeMap<i64, Key>,
     pub replayed: Vec<i64>,
     pub reads: Vec<Wanted>,
+    /// Lanes whose owner died.
+    pub unclean: BTreeSet<Lane>,
+    pub crashes: u64,
     reading: bool,
     pub heaviest: usize,
     pub trace: bool,
@@ -141,8 +147,11 @@ impl World {
             settles: Vec::new(),
             store_latency: (300, 300),
             ids: BTreeMap::new(),
+            keys: BTreeMap::new(),
             replayed: Vec::new(),
             reads: Vec::new(),
+            unclean: BTreeSet::new(),
+            crashes: 0,
             reading: false,
             heaviest: 0,
             trace: std::env::var_os("POSTRIDER_TRACE").is_some(),
@@ -194,7 +203,8 @@ impl World {
             }
             let term = self.table.terms.get_mut(&lane).unwrap();
             term.0 += 1;
-            gained.push(HeldLane { lane, term: *term, start: Start::Clean });
+            let start = if self.unclean.remove(&lane) { Start::Careful } else { Start::Clean };
+            gained.push(HeldLane { lane, term: *term, start });
         }
         self.machine.on(self.tick(), Event::Gained(gained));
     }
@@ -205,6 +215,7 @@ impl World {
         let id = self.last_id;
         let message = message.id(uuid::Uuid::from_u128(u128::try_from(id).unwrap()));
         self.ids.insert(message.id, id);
+        self.keys.extend(message.key.clone().map(|key| (id, key)));
         let mut stored = Stored {
             lane: self.table.lane(id, &message),
             malformed: false,
@@ -215,6 +226,7 @@ impl World {
             attempts: 0,
             waiting_for: None,
             progress: BTreeMap::new(),
+            suspicion: 0,
             version: 0,
             message: Arc::new(message),
         };
@@ -236,6 +248,11 @@ impl World {
     /// A message without a key to every destination.
     pub fn unkeyed(&mut self) -> i64 {
         self.write(Message::new("all", "x"), 0, |_| ())
+    }
+
+    /// The key of a row, as long as it is remembered.
+    pub fn key(&self, row: i64) -> Option<Key> {
+        self.keys.get(&row).cloned()
     }
 
     pub fn id(&self, row: i64) -> MessageId {
@@ -337,6 +354,7 @@ impl World {
                         Outcome::Dead { .. } => self.seen.burials += 1,
                         Outcome::SetAside { .. } => self.seen.set_aside += 1,
                         Outcome::Retry { attempts, .. } => self.seen.charged += u64::from(*attempts > 0),
+                        Outcome::Suspected { .. } => self.seen.suspected += 1,
                         Outcome::Delivered => {}
                     }
                 }
@@ -392,6 +410,10 @@ impl World {
             Op::Publish(epoch, destination, flight, batch) => {
                 let broker = &mut self.brokers[destination.get()];
                 let results = broker.publish(&mut self.rng, &self.ids, &batch);
+                if epoch == self.epoch && std::mem::take(&mut broker.killed) {
+                    self.happen(Happening::Crash);
+                    return;
+                }
                 let latency = broker.latency;
                 self.answer(epoch, latency, Event::Published(flight, results));
             }
@@ -435,6 +457,7 @@ impl World {
             Happening::Lose(lanes) => {
                 for lane in &lanes {
                     self.table.terms.get_mut(lane).unwrap().0 += 1;
+                    self.unclean.insert(*lane);
                 }
                 let flights: usize = self.machine.destinations().iter().map(|view| view.flights).sum();
                 self.seen.lost_in_flight += u64::from(flights > 0);
@@ -445,6 +468,8 @@ impl World {
             Happening::Gain(lanes) => self.gain(lanes),
             Happening::Crash => {
                 self.epoch += 1;
+                self.crashes += 1;
+                self.unclean = (0..self.table.lanes).map(Lane).collect();
                 self.machine = Machine::new(self.settings.clone());
                 (self.stopping, self.reading) = (false, false);
                 self.happens(5_000, Happening::Start);

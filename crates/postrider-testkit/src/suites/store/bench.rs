@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use postrider_core::{
-    Attempt, Content, DeadReason, DestinationName, ErrorKind, FailedAttempt, HeldLane, Leases, Message, MessageId,
-    Operator, Outcome, Page, RelayId, Room, Row, Settled, Settlement, Settler, Source,
+    Attempt, Content, DeadReason, DestinationName, ErrorKind, FailedAttempt, HeldLane, Lane, Leases, Message,
+    MessageId, Operator, Outcome, Page, RelayId, Room, Row, Settled, Settlement, Settler, Source,
 };
 use uuid::Uuid;
 
@@ -72,6 +72,11 @@ impl Bench {
         panic!("the reading does not end");
     }
 
+    /// The lane of this number as it is held.
+    pub fn held(&self, lane: Lane) -> HeldLane {
+        *self.lanes.iter().find(|held| held.lane == lane).expect("the lane is held")
+    }
+
     /// Due rows of every lane held.
     pub async fn due(&mut self) -> Vec<Row> {
         let lanes = self.lanes.clone();
@@ -125,6 +130,7 @@ pub fn message(row: &Row) -> &Message {
     match &row.content {
         Content::Message(message) => message,
         Content::Malformed { reason, .. } => panic!("row {:?} is malformed: {reason}", row.id),
+        Content::Head(_) => panic!("row {:?} is a head only", row.id),
     }
 }
 

@@ -5,6 +5,7 @@
 //! own under the name of its function; a case that a profile excludes says so and why.
 
 pub mod bench;
+pub mod careful;
 pub mod leasing;
 pub mod operating;
 pub mod reading;
@@ -112,6 +113,12 @@ macro_rules! store_suite {
                 the_walk_over_exceptional_keys_meets_each_once
                 a_row_behind_an_exceptional_one_is_closed
                 a_row_behind_a_partly_delivered_one_is_closed_for_the_rest
+            }
+            careful {
+                rows_of_a_lane_that_starts_carefully_come_as_heads
+                messages_are_fetched_by_their_rows
+                suspicion_is_recorded_and_any_other_outcome_clears_it
+                a_relay_that_lost_its_lease_suspects_nobody
             }
             leasing {
                 only_a_member_acquires_lanes

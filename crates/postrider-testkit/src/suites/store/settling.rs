@@ -46,7 +46,8 @@ pub async fn a_row_set_aside_is_exceptional_and_not_due(harness: &dyn StoreHarne
     assert!(anew.read(&bench.lanes, super::bench::ROOM).await.unwrap().rows.is_empty());
     assert!(bench.due().await.is_empty());
     let key = row.key().unwrap();
-    let rows = bench.source.key(row.lane, key, super::bench::ROOM).await.unwrap().rows;
+    let lane = bench.held(row.lane);
+    let rows = bench.source.key(lane, key, super::bench::ROOM).await.unwrap().rows;
     assert_eq!(rows.iter().map(|row| row.id).collect::<Vec<_>>(), [row.id]);
     let settled = bench.settle(&[settlement(&rows[0], Outcome::Delivered)]).await;
     assert_eq!(settled.rows, [row.id], "and from there it can be delivered");
@@ -59,7 +60,8 @@ pub async fn a_dead_row_is_never_read_again(harness: &dyn StoreHarness) {
     let mut anew = harness.store().source().await.unwrap();
     assert!(anew.read(&bench.lanes, super::bench::ROOM).await.unwrap().rows.is_empty());
     assert!(bench.due().await.is_empty());
-    assert!(bench.source.key(row.lane, row.key().unwrap(), super::bench::ROOM).await.unwrap().rows.is_empty());
+    let lane = bench.held(row.lane);
+    assert!(bench.source.key(lane, row.key().unwrap(), super::bench::ROOM).await.unwrap().rows.is_empty());
     let position = Position { after: RowId(i64::MIN), limit: 10 };
     let listed = bench.operator.dead(&DeadFilter::default(), position).await.unwrap();
     assert_eq!((listed.len(), listed[0].row, listed[0].attempts), (1, row.id, 1));

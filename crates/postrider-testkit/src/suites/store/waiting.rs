@@ -89,7 +89,7 @@ pub async fn the_exceptional_rows_of_a_key_come_in_order(harness: &dyn StoreHarn
         ])
         .await;
     let key = Key::unchecked("k");
-    let lane = of_key[0].lane;
+    let lane = bench.held(of_key[0].lane);
     let page = bench.source.key(lane, &key, ROOM).await.unwrap();
     let expected: Vec<RowId> = of_key[..3].iter().map(|row| row.id).collect();
     assert_eq!(page.rows.iter().map(|row| row.id).collect::<Vec<_>>(), expected);

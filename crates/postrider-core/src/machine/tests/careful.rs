@@ -1,0 +1,233 @@
+//! The careful start after a relay that died.
+
+use super::broker::{Mode, Poison};
+use super::by_hand::{Hand, head, row};
+use super::world::{Happening, World};
+use crate::machine::{Event, Wanted};
+use crate::*;
+
+fn some_rows(wanted: &Wanted) -> bool {
+    matches!(wanted, Wanted::Rows(_))
+}
+
+fn suspected(batch: &[Settlement]) -> Vec<(i64, u16)> {
+    let of = |settlement: &Settlement| match settlement.outcome {
+        Outcome::Suspected { suspicion } => (settlement.row.0, suspicion),
+        _ => panic!("{settlement:?}"),
+    };
+    batch.iter().map(of).collect()
+}
+
+fn taken_over() -> Hand {
+    let mut hand = Hand::new(1);
+    hand.lose();
+    hand.gain_as(Start::Careful);
+    hand
+}
+
+/// Gives heads, and lets the relay take what it takes of them; which those are, with the suspicion recorded.
+fn take(hand: &mut Hand, heads: Vec<Row>) -> Vec<(i64, u16)> {
+    hand.give_new(heads);
+    let marked = suspected(&hand.settle());
+    let rows: Vec<_> = marked.iter().map(|(row, _)| *row).collect();
+    assert!(hand.flights.is_empty(), "sent before suspicion was recorded");
+    hand.settled(&rows);
+    marked
+}
+
+#[test]
+fn suspicion_is_recorded_before_the_message_is_fetched_and_the_settle_clears_it() {
+    let mut hand = taken_over();
+    hand.give_new(vec![head(1, Some("k"), 0), head(2, None, 0)]);
+    assert_eq!(suspected(&hand.settles[0]), [(1, 1), (2, 1)]);
+    // Nothing is fetched while that is under way, whatever else is read.
+    for _ in 0..20 {
+        hand.act();
+        match hand.read.take() {
+            Some(read) => {
+                assert!(!some_rows(&read.wanted), "fetched before suspicion was recorded");
+                hand.answer(read, Vec::new(), false);
+            }
+            None => hand.wait(),
+        }
+    }
+    hand.settle();
+    hand.settled(&[1, 2]);
+    assert!(hand.flights.is_empty(), "sent without its message");
+    hand.give_to(some_rows, vec![row(1, Some("k")), row(2, None)]);
+    let sent: usize = hand.flights.iter().map(|(_, _, rows)| rows.len()).sum();
+    assert_eq!(sent, 2);
+    while let Some((_, flight, rows)) = hand.flights.pop() {
+        hand.publish((flight, rows.len()), None);
+    }
+    assert!(hand.settle().iter().all(|settlement| settlement.outcome == Outcome::Delivered));
+}
+
+#[test]
+fn once_anything_is_suspect_messages_are_taken_one_by_one() {
+    let mut hand = taken_over();
+    let heads = vec![head(1, Some("a"), 0), head(2, Some("b"), 1), head(3, Some("c"), 0), head(4, None, 0)];
+    assert_eq!(take(&mut hand, heads), [(1, 1)]);
+    for (id, key, next) in [(1, "a", Some((2, 2))), (2, "b", Some((3, 1))), (3, "c", None)] {
+        hand.give_to(some_rows, vec![row(id, Some(key))]);
+        let flight = hand.flight(id);
+        assert!(hand.settles.is_empty() && hand.flights.is_empty(), "something goes beside it");
+        hand.publish(flight, None);
+        assert_eq!(hand.settle().len(), 1);
+        hand.settled(&[id]);
+        let Some(next) = next else { break };
+        if next.0 == 3 {
+            // No suspect is among those that are left.
+            assert_eq!(suspected(&hand.settles[0]), [(3, 1), (4, 1)]);
+            return;
+        }
+        assert_eq!(suspected(&hand.settle()), [next]);
+        hand.settled(&[next.0]);
+    }
+}
+
+#[test]
+fn a_message_with_which_three_relays_died_is_dead_and_its_key_goes_on() {
+    let mut hand = taken_over();
+    hand.give_new(vec![head(1, Some("k"), 3), head(2, Some("k"), 0)]);
+    let batch = hand.settle();
+    assert!(
+        matches!(
+            &batch[0].outcome,
+            Outcome::Dead { reason: DeadReason::RelayDied, attempts: 0, waiting_for: None, .. }
+        ),
+        "{batch:?}"
+    );
+    assert_eq!((batch[0].row, suspected(&batch[1..])), (RowId(1), vec![(2, 1)]));
+    hand.settled(&[1, 2]);
+    hand.give_to(some_rows, vec![row(2, Some("k"))]);
+    hand.flight(2);
+}
+
+#[test]
+fn a_failure_that_leaves_the_message_waiting_clears_the_suspicion() {
+    let mut hand = taken_over();
+    assert_eq!(take(&mut hand, vec![head(1, Some("k"), 2)]), [(1, 3)]);
+    hand.give_to(some_rows, vec![row(1, Some("k"))]);
+    let flight = hand.flight(1);
+    hand.publish(flight, Some(ErrorKind::Unavailable));
+    assert_eq!(suspected(&hand.settle()), [(1, 0)], "the relay lives");
+    hand.settled(&[1]);
+    hand.wait();
+    while hand.flights.is_empty() {
+        match hand.read.take() {
+            Some(read) => hand.answer(read, Vec::new(), false),
+            None => hand.wait(),
+        }
+    }
+    assert!(hand.settles.is_empty(), "a probe needs no suspicion");
+}
+
+#[test]
+fn a_stop_clears_the_suspicion_of_what_was_not_sent() {
+    let mut hand = taken_over();
+    take(&mut hand, vec![head(1, Some("k"), 1)]);
+    hand.machine.on(hand.now, Event::Stop);
+    hand.act();
+    assert_eq!(suspected(&hand.settle()), [(1, 0)]);
+    assert!(!hand.machine.is_drained());
+    hand.settled(&[1]);
+    assert!(hand.machine.is_drained() && hand.machine.window() == (0, 0) && hand.flights.is_empty());
+}
+
+#[test]
+fn a_message_that_is_gone_when_it_is_fetched_strands_nothing() {
+    for gone_before in [true, false] {
+        let mut hand = taken_over();
+        hand.give_new(vec![head(1, Some("k"), 0), head(2, Some("k"), 0)]);
+        hand.settle();
+        hand.settled(if gone_before { &[2] } else { &[1, 2] });
+        hand.give_to(some_rows, vec![row(2, Some("k"))]);
+        hand.flight(2);
+        assert_eq!(hand.machine.window().0, 1);
+    }
+}
+
+#[test]
+fn a_lane_that_is_read_up_to_date_is_handled_like_any_other() {
+    let mut hand = taken_over();
+    let read = hand.read(|wanted| matches!(wanted, Wanted::New)).unwrap();
+    assert_eq!(read.lanes[0].start, Start::Careful);
+    hand.answer(read, Vec::new(), false);
+    for kind in [|wanted: &Wanted| matches!(wanted, Wanted::New), |wanted: &Wanted| matches!(wanted, Wanted::Due(_))] {
+        let read = hand.read(kind).unwrap();
+        hand.answer(read, Vec::new(), false);
+    }
+    let read = hand.read(|wanted| matches!(wanted, Wanted::New)).unwrap();
+    assert_eq!(read.lanes[0].start, Start::Clean);
+    hand.answer(read, vec![row(1, Some("k"))], false);
+    hand.flight(1);
+    assert!(hand.settles.is_empty());
+    assert_eq!(hand.machine.held()[0].start, Start::Clean);
+}
+
+#[test]
+fn a_clean_lane_pays_nothing() {
+    let mut world = World::small(OrderInBatch::Kept, Isolation::SharedConnection);
+    for n in 0..300 {
+        world.keyed(&format!("k{}", n % 20));
+    }
+    assert!(world.until(20, World::is_done));
+    assert_eq!(world.seen.suspected, 0);
+    assert!(!world.reads.iter().any(some_rows));
+}
+
+#[test]
+fn a_message_that_kills_its_relay_is_found_and_the_others_flow() {
+    for isolation in [Isolation::SharedConnection, Isolation::PerMessage] {
+        for (window, set_aside, retried) in
+            [(8_192, false, false), (8, false, false), (64, true, false), (64, false, true)]
+        {
+            let mut world = World::small(OrderInBatch::Kept, isolation);
+            (world.settings.window_rows, world.settings.page_rows) = (window, window / 2);
+            let change = |stored: &mut super::table::Stored| {
+                stored.state = if set_aside { RowState::SetAside } else { RowState::Pending };
+                stored.next_attempt_at = retried.then_some(0);
+            };
+            let mut rows = Vec::new();
+            for n in 0..200 {
+                let message = Message::new("all", "x");
+                let message = if n % 7 == 0 && !set_aside { message } else { message.key(format!("k{}", n % 5)) };
+                rows.push(world.write(message, 0, change));
+            }
+            let killer = rows[120];
+            let id = world.id(killer);
+            world.brokers[0].poison.insert(id, Poison::Kills);
+            world.start();
+            let done = world.until(60, World::is_done);
+            assert!(done, "left {:?}", world.left());
+            assert_eq!(world.dead(), [killer]);
+            assert_eq!(world.table.reasons[&killer], DeadReason::RelayDied);
+            assert_eq!(world.crashes, if window == 8 { world.crashes.clamp(4, 30) } else { 4 });
+            let mut last = std::collections::BTreeMap::new();
+            let mut seen = std::collections::BTreeSet::new();
+            for row in world.brokers[0].rows().into_iter().filter(|row| seen.insert(*row)).collect::<Vec<_>>() {
+                let Some(key) = world.key(row) else { continue };
+                assert!(last.insert(key, row) < Some(row), "{row} too late");
+            }
+            assert_eq!(seen.len(), 199);
+        }
+    }
+}
+
+#[test]
+fn an_outage_during_careful_starts_kills_nobody() {
+    let mut world = World::small(OrderInBatch::Kept, Isolation::SharedConnection);
+    for n in 0..50 {
+        world.keyed(&format!("k{}", n % 5));
+    }
+    world.happens(0, Happening::Broker(0, Mode::Down(ErrorKind::Unavailable)));
+    for _ in 0..8 {
+        world.happens(0, Happening::Crash);
+        world.run(2_000);
+    }
+    world.happens(0, Happening::Broker(0, Mode::Up));
+    assert!(world.until(60, World::is_done));
+    assert!(world.dead().is_empty());
+    assert!(world.seen.suspected > 0);
+}
