@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::careful::Care;
 use super::destinations::{DestinationIndex, Destinations};
 use super::events::{Answer, Note, Read, Ticket, Wanted};
+use super::ordering::Ordering;
 use super::outlet::Turn;
 use super::schedule::WALK_PAGE;
 use super::window::Entry;
@@ -25,7 +26,7 @@ const LONGEST_LOOK: usize = 8_192;
 
 /// How a row was found, which says what to believe of its `closed` mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Found {
+pub(super) enum Found {
     Reading,
     Due,
     Look,
@@ -132,7 +133,7 @@ impl Machine {
         }
     }
 
-    fn everywhere(&self) -> Destinations {
+    pub(super) fn everywhere(&self) -> Destinations {
         (0..self.settings.destinations.len()).map(DestinationIndex::new).collect()
     }
 
@@ -170,7 +171,7 @@ impl Machine {
     fn admit(&mut self, row: Row, found: Found, blocked: Destinations) {
         let Some(held) = self.held.get(&row.lane).copied() else { return };
         let id = row.id;
-        let key = row.key().cloned();
+        let key = self.group(&row, found);
         let owed = self.owed(&row);
         let parked = match &key {
             Some(key) => self.join_key(key, &row, found, owed, blocked),
@@ -296,6 +297,10 @@ impl Machine {
             if stale_from.is_some_and(|stale| stale < row.id) {
                 complete = false;
                 break;
+            }
+            if self.settings.ordering == Ordering::None && row.state == RowState::Pending {
+                // The due query brings it, and nothing waits for it.
+                continue;
             }
             if !self.is_news(ticket, lanes, &row) && row.state != RowState::Holding {
                 seen = seen.with(owed);

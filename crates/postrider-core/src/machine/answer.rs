@@ -3,6 +3,7 @@
 use super::Machine;
 use super::destinations::{DestinationIndex, Destinations};
 use super::events::{Flight, Note};
+use super::ordering::Ordering;
 use super::outlet::{Sent, Turn};
 use crate::error::{Error, ErrorKind};
 use crate::judge::{Evidence, Judgement, judge};
@@ -106,7 +107,10 @@ impl Machine {
             || (self.shares_connection(destination) && breaks_connections(first.kind()));
         if destination_is_down {
             self.pause_after(now, destination, sent, first);
-            let is_full = sent.probe && self.window.room(self.settings.page_rows).is_none();
+            // Where everything has one order, no other message may end the pause.
+            let ordering = self.settings.ordering;
+            let is_full =
+                sent.probe && ordering != Ordering::Everything && self.window.room(self.settings.page_rows).is_none();
             for (row, error) in excused {
                 let failures = self.outlets[destination.get()].failures(row);
                 if is_full && failures >= PROBES_IN_A_FULL_WINDOW {

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::destinations::{DestinationIndex, Destinations};
+use super::ordering::Ordering;
 use crate::lane::Lane;
 use crate::message::Key;
 use crate::row::RowId;
@@ -156,6 +157,7 @@ impl KeyRecord {
 pub(super) struct Keys {
     records: HashMap<Key, KeyRecord>,
     destinations: usize,
+    ordering: Ordering,
     /// Closed keys without rows in memory, kept while a read is under way that was sent before they closed.
     lingering: VecDeque<(u64, Key)>,
     /// Keys whose exceptional rows are to be looked at, in order.
@@ -165,10 +167,11 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    pub(super) fn new(destinations: usize) -> Self {
+    pub(super) fn new(destinations: usize, ordering: Ordering) -> Self {
         Self {
             records: HashMap::new(),
             destinations,
+            ordering,
             lingering: VecDeque::new(),
             looks: VecDeque::new(),
             deferred: Vec::new(),
@@ -211,7 +214,7 @@ impl Keys {
         if record.can_look(paused) {
             record.looking = true;
             self.looks.push_back(key.clone());
-        } else if record.is_idle() {
+        } else if record.is_idle() && (self.ordering != Ordering::Everything || record.aside.is_empty()) {
             if !record.aside.is_empty() && read_before_mark {
                 record.lingers_until = mark;
                 self.lingering.push_back((mark, key.clone()));

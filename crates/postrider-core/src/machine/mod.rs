@@ -17,6 +17,7 @@ mod careful;
 mod destinations;
 mod events;
 mod keys;
+mod ordering;
 mod outlet;
 mod publish;
 mod reads;
@@ -33,6 +34,7 @@ use std::time::Duration;
 
 pub use destinations::DestinationIndex;
 pub use events::{Action, Answer, Event, Flight, Note, Read, Ticket, Wanted};
+pub use ordering::Ordering;
 pub use settings::{DestinationSettings, MAX_DESTINATIONS, Route, Settings};
 
 use crate::address::DestinationName;
@@ -89,7 +91,7 @@ impl Machine {
         let destinations = settings.destinations.len();
         Self {
             window: Window::new(settings.window_rows.max(1), settings.window_bytes.max(1)),
-            keys: Keys::new(destinations),
+            keys: Keys::new(destinations, settings.ordering),
             outlets: (0..destinations).map(|_| Outlet::default()).collect(),
             reads: Reads::default(),
             schedule: Schedule::default(),
@@ -149,7 +151,8 @@ impl Machine {
             return wake.max(now);
         }
         if self.window.room(self.settings.page_rows).is_some() {
-            wake = wake.min(self.schedule.next(now));
+            let waits = self.everything_waits();
+            wake = wake.min(if waits { self.schedule.next_but_new(now) } else { self.schedule.next(now) });
         }
         if self.settling.store_is_away() {
             return wake.max(now);

@@ -6,6 +6,7 @@ use super::Machine;
 use super::destinations::{DestinationIndex, Destinations};
 use super::events::{Action, Flight, Note};
 use super::keys::Queue;
+use super::ordering::Ordering;
 use super::outlet::{Sent, Turn};
 use super::window::Entry;
 use crate::error::Error;
@@ -156,7 +157,7 @@ impl Machine {
         while taken < share {
             let Some(queue) = self.keys.queue(key, destination) else { return true };
             let Some(row) = queue.waiting.front().copied() else { break };
-            if !self.is_waiting(row, destination) {
+            if !self.is_waiting(row, destination) || !self.may_follow(row, call.rows.last().filter(|_| taken > 0)) {
                 break;
             }
             if self.must_go_alone(row, destination, profile) {
@@ -181,6 +182,14 @@ impl Machine {
         }
         queue_leaves_line(self.keys.queue(key, destination));
         true
+    }
+
+    /// Whether a row may go behind another one of its group in one call: a broker stops at a failure for the messages
+    /// of the same key only.
+    fn may_follow(&self, row: RowId, last: Option<&RowId>) -> bool {
+        let key = |row: RowId| self.window.get(row)?.message.as_ref()?.key.clone();
+        self.settings.ordering != Ordering::Everything
+            || last.is_none_or(|last| key(*last).is_some_and(|last| Some(last) == key(row)))
     }
 
     fn must_go_alone(&self, row: RowId, destination: DestinationIndex, profile: &BrokerProfile) -> bool {
@@ -311,7 +320,9 @@ impl Machine {
             return;
         }
         if self.outlets.iter().all(|outlet| outlet.pause.is_some()) {
-            self.shed_hot_keys(paused);
+            if self.settings.ordering != Ordering::Everything {
+                self.shed_hot_keys(paused);
+            }
             return;
         }
         let crowded = |place: DestinationIndex| {

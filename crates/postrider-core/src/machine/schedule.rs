@@ -81,10 +81,15 @@ impl Schedule {
 
     /// When the next read is due; far away while one is under way.
     pub(super) fn next(&self, now: Tick) -> Tick {
+        self.next_but_new(now).min(if self.reading { Tick::FAR } else { self.next_new.max(self.rest_until) })
+    }
+
+    /// When the next read is due that is not for new rows.
+    pub(super) fn next_but_new(&self, now: Tick) -> Tick {
         if self.reading {
             return now + super::LONGEST_SLEEP;
         }
-        self.next_new.min(self.next_due).min(self.next_sweep).max(self.rest_until)
+        self.next_due.min(self.next_sweep).max(self.rest_until)
     }
 
     pub(super) fn read_ended(&mut self) {
@@ -205,7 +210,7 @@ impl Machine {
     /// What a read of this kind would ask for now, if it is its time, and for how many rows.
     fn wanted(&mut self, now: Tick, kind: Kind, free: usize) -> Option<(Wanted, usize)> {
         match kind {
-            Kind::New => (now >= self.schedule.next_new).then_some((Wanted::New, free)),
+            Kind::New => (now >= self.schedule.next_new && !self.everything_waits()).then_some((Wanted::New, free)),
             Kind::Due => {
                 let due = now >= self.schedule.next_due;
                 due.then(|| (Wanted::Due(self.window.scheduled()), free.min(DUE_PAGE)))

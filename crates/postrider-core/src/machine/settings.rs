@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::address::{DestinationName, DestinationTemplate};
 use crate::machine::destinations::{DestinationIndex, Destinations};
+use crate::machine::ordering::Ordering;
 use crate::message::{Message, Topic};
 use crate::retry::{RetryPolicy, TopicPattern};
 use crate::seams::BrokerProfile;
@@ -38,6 +39,8 @@ pub struct Settings {
     pub destinations: Vec<DestinationSettings>,
     /// The routes; all that match apply.
     pub routes: Vec<Route>,
+    /// Which messages wait for each other; default those of a key.
+    pub ordering: Ordering,
     /// The retry policies; the first whose pattern matches the topic applies, the default one otherwise.
     pub retry: Vec<(TopicPattern, RetryPolicy)>,
     /// The most messages in the window; default 8,192.
@@ -64,6 +67,7 @@ impl Settings {
         Self {
             destinations,
             routes,
+            ordering: Ordering::default(),
             retry: Vec::new(),
             window_rows: 8_192,
             window_bytes: 32 << 20,

@@ -13,6 +13,12 @@ impl Key {
         Self(Arc::from(key.into()))
     }
 
+    /// Stands for all messages of an outbox in which they have one order, with a key and without. No message has this
+    /// key, because a key is not empty.
+    pub fn everything() -> Self {
+        Self::unchecked("")
+    }
+
     /// The key.
     pub fn as_str(&self) -> &str {
         &self.0

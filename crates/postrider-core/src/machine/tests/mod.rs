@@ -7,6 +7,7 @@ mod careful;
 mod crossing;
 mod destinations;
 mod order;
+mod ordering;
 mod random;
 mod speed;
 mod table;

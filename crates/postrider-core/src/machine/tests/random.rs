@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::broker::{Broker, Mode, Poison};
 use super::world::{Happening, Rng, Seen, World};
-use crate::machine::Note;
+use crate::machine::{Note, Ordering};
 use crate::*;
 
 /// What a world is troubled with.
@@ -81,6 +81,12 @@ fn scenario(seed: u64) -> Scenario {
         world.settings.window_bytes = 200 + rng.below(3_000) as usize;
     }
     world.settings.max_pause = Duration::from_secs(2);
+    world.settings.ordering = match rng.below(10) {
+        0 => Ordering::None,
+        1 if world.table.lanes == 1 => Ordering::Everything,
+        _ => Ordering::Key,
+    };
+    world.table.whole = world.settings.ordering == Ordering::Everything;
     if rng.chance(200) {
         world.settings.sweep_round = Duration::from_millis(300);
     }
@@ -240,7 +246,12 @@ impl Scenario {
                 if !seen.insert(row) || self.unordered.contains(&row) || self.poisonous.contains(&row) {
                     continue;
                 }
-                let Some(key) = key.as_deref().filter(|_| !world.replayed.contains(&row)) else { continue };
+                let group = match world.settings.ordering {
+                    Ordering::Key => key.as_deref(),
+                    Ordering::Everything => Some("everything"),
+                    Ordering::None => None,
+                };
+                let Some(key) = group.filter(|_| !world.replayed.contains(&row)) else { continue };
                 let before = last.insert(key, row);
                 assert!(before < Some(row), "{row} after {before:?} of key {key} at destination {place}");
             }
@@ -251,6 +262,9 @@ impl Scenario {
             }
         }
         self.judge_quiet();
+        if world.settings.ordering == Ordering::None {
+            assert_eq!(world.seen.set_aside, 0, "something waits for another message");
+        }
         assert_eq!(world.seen.swept, 0, "the sweep found what everything else missed");
     }
 

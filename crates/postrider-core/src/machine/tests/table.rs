@@ -43,6 +43,8 @@ impl Stored {
 pub struct Table {
     pub rows: BTreeMap<i64, Stored>,
     pub lanes: u16,
+    /// Whether all rows are one group, as in a store of one lane.
+    pub whole: bool,
     pub terms: BTreeMap<Lane, Term>,
     pub reasons: BTreeMap<i64, DeadReason>,
     given: HashMap<Lane, (Term, BTreeSet<i64>)>,
@@ -52,7 +54,15 @@ pub struct Table {
 impl Table {
     pub fn new(lanes: u16) -> Self {
         let terms = (0..lanes).map(|lane| (Lane(lane), Term(0))).collect();
-        Self { rows: BTreeMap::new(), lanes, terms, given: HashMap::new(), reasons: BTreeMap::new(), version: 0 }
+        Self {
+            whole: false,
+            rows: BTreeMap::new(),
+            lanes,
+            terms,
+            given: HashMap::new(),
+            reasons: BTreeMap::new(),
+            version: 0,
+        }
     }
 
     pub fn lane(&self, id: i64, message: &Message) -> Lane {
@@ -140,7 +150,7 @@ impl Table {
             }
             Wanted::Key(lane, key) => {
                 for (id, stored) in &self.rows {
-                    let mine = stored.lane == *lane && stored.message.key.as_ref() == Some(key);
+                    let mine = stored.lane == *lane && (self.whole || stored.message.key.as_ref() == Some(key));
                     if mine && stored.exceptional() && stored.state != RowState::Dead {
                         let row = Row { closed: Closed::Open, ..self.view(*id, stored, now) };
                         if !page.take(row) {
@@ -157,6 +167,10 @@ impl Table {
                     .filter_map(|stored| stored.message.key.clone())
                     .filter(|key| after.as_ref().is_none_or(|after| key > after))
                     .collect();
+                if self.whole {
+                    let any = self.rows.values().any(|stored| stored.exceptional() && stored.state != RowState::Dead);
+                    return Err(if any { vec![Key::everything()] } else { Vec::new() });
+                }
                 return Err(keys.into_iter().take(read.room.rows).collect());
             }
             Wanted::Rows(rows) => {
@@ -260,10 +274,14 @@ impl Table {
     }
 
     fn closed(&self, id: i64, stored: &Stored) -> Closed {
-        let Some(key) = &stored.message.key else { return Closed::Open };
+        let key = stored.message.key.as_ref();
+        if key.is_none() && !self.whole {
+            return Closed::Open;
+        }
         let mut owed = BTreeSet::new();
         for before in self.rows.range(..id).map(|(_, row)| row) {
-            if before.message.key.as_ref() != Some(key) || !before.exceptional() || before.state == RowState::Dead {
+            let same = self.whole || before.message.key.as_ref() == key;
+            if !same || !before.exceptional() || before.state == RowState::Dead {
                 continue;
             }
             match &before.waiting_for {
