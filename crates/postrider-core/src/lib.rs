@@ -7,6 +7,7 @@
 
 mod address;
 mod error;
+mod holdings;
 mod judge;
 mod lane;
 pub mod machine;
@@ -19,6 +20,7 @@ mod tick;
 
 pub use address::{Destination, DestinationName, DestinationTemplate};
 pub use error::{Error, ErrorKind, Result};
+pub use holdings::{Balance, Difference, Holdings, share};
 pub use judge::{Evidence, Judgement, judge};
 pub use lane::{HeldLane, Lane, LaneCount, RelayId, Start, Term, lane_of};
 pub use message::{

@@ -92,13 +92,12 @@ impl Hands {
         Self { signals, reads, settles, leases, duty, counts, publisher, tasks, patience: plan.lease }
     }
 
-    /// Disconnects the brokers, releases the lanes, and ends every task, whether or not they answer.
+    /// Releases the lanes and meanwhile disconnects the brokers, and ends every task, whether or not they answer.
     pub(crate) async fn put_down(mut self) {
-        drop(timeout(self.patience, self.publisher.close()).await);
+        drop(timeout(self.patience, self.publisher.abandon()).await);
         let (done, left) = oneshot::channel();
-        if self.leases.send(LeaseOrder::Leave(done)).is_ok() {
-            drop(timeout(self.patience, left).await);
-        }
+        drop(self.leases.send(LeaseOrder::Leave(done)));
+        drop(tokio::join!(timeout(self.patience, left), timeout(self.patience, self.publisher.close())));
         self.tasks.running.shutdown().await;
     }
 }

@@ -46,6 +46,7 @@ pub(crate) async fn keep_house(
 ) {
     let mut operator: Option<Box<dyn Operator>> = None;
     let mut next_round = Instant::now();
+    let mut was = Duty::Off;
     loop {
         tokio::select! {
             question = asked.recv() => {
@@ -57,6 +58,10 @@ pub(crate) async fn keep_house(
             () = tokio::time::sleep_until(next_round) => {
                 next_round = Instant::now() + ROUND;
                 let duty = *duty.borrow();
+                if was == Duty::On && duty == Duty::Off {
+                    telemetry::store_is_shown_elsewhere();
+                }
+                was = duty;
                 if duty == Duty::On && let Err(error) = round(&store, &mut operator, &retention).await {
                     operator = None;
                     tracing::debug!(%error, "housekeeping could not be done this time");

@@ -1,17 +1,17 @@
-//! Keeps the membership and takes lanes.
+//! Keeps the membership, takes a fair share of the lanes, and releases what is surplus.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_core::{Error, ErrorKind, HeldLane, Lane, Leases, RelayId, Renewal, Result, Store, Tick};
+use postrider_core::{Error, ErrorKind, HeldLane, Holdings, Lane, Leases, RelayId, Renewal, Result, Store, Tick};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::clock::Clock;
 use crate::hands::Signal;
 
-/// How often a member that could hold more lanes looks for free ones.
-const LOOK_FOR_LANES: Duration = Duration::from_millis(250);
+/// How often a member looks at who else is living, and for free lanes while it has less than its share.
+const LOOK_AROUND: Duration = Duration::from_millis(250);
 
 /// How long a round may take on a new connection, or while there is no lane to lose.
 const FRESH_DEADLINE: Duration = Duration::from_secs(10);
@@ -25,8 +25,14 @@ pub(crate) enum LeaseNews {
     Trusted(Tick),
     /// Lanes were acquired.
     Gained(Vec<HeldLane>),
+    /// Lanes belong to somebody else now.
+    Lost(Vec<Lane>),
+    /// Other members are owed these lanes: they are to be released when nothing of them is on its way any more.
+    Surplus(Vec<HeldLane>),
     /// The membership is lost, and every lane with it.
     Evicted,
+    /// It has left as it was told to: what it says from now on is of another membership.
+    Left,
     /// The store did not answer.
     Away(Error),
 }
@@ -34,8 +40,8 @@ pub(crate) enum LeaseNews {
 /// What the leaseholder is told.
 #[derive(Debug)]
 pub(crate) enum LeaseOrder {
-    /// This lane belongs to somebody else now.
-    Forget(Lane),
+    /// Nothing of these lanes is on its way any more, or they are somebody else's: release them, under these terms.
+    Release(Vec<HeldLane>),
     /// Trust nothing: leave and join under a new id.
     Rejoin,
     /// Release every lane and leave; says when it is done.
@@ -51,9 +57,11 @@ pub(crate) struct Leaseholder {
     clock: Clock,
     signals: mpsc::UnboundedSender<Signal>,
     leases: Option<Box<dyn Leases>>,
-    me: Option<RelayId>,
-    held: Vec<Lane>,
-    /// An acquisition was not answered: lanes may be ours without our knowing.
+    /// The lanes of this membership; none while it is no member.
+    holdings: Option<Holdings>,
+    /// An id whose joining was not answered: it may be a member without anybody behind it.
+    limbo: Option<RelayId>,
+    /// A statement was not answered: lanes may be ours, or not ours any more, without our knowing.
     uncertain: bool,
 }
 
@@ -65,10 +73,10 @@ impl Leaseholder {
         clock: Clock,
         signals: mpsc::UnboundedSender<Signal>,
     ) -> Self {
-        Self { store, name, ttl, clock, signals, leases: None, me: None, held: Vec::new(), uncertain: false }
+        Self { store, name, ttl, clock, signals, leases: None, holdings: None, limbo: None, uncertain: false }
     }
 
-    /// Joins, renews every third of the lease, and takes free lanes, until told to leave.
+    /// Joins, renews every third of the lease, and comes to its share of the lanes, until told to leave.
     pub(crate) async fn keep(mut self, mut orders: mpsc::UnboundedReceiver<LeaseOrder>) {
         let mut renew_at = Instant::now();
         loop {
@@ -80,28 +88,27 @@ impl Leaseholder {
             if let Err(error) = outcome {
                 // Whatever happened on that connection, its outcome is not known.
                 self.leases = None;
+                self.uncertain = true;
                 self.signal(LeaseNews::Away(error));
             }
-            let complete = self.held.len() >= usize::from(self.store.profile().lanes.get());
-            let look_at = Instant::now() + LOOK_FOR_LANES;
-            let wake = if complete { renew_at.max(Instant::now()) } else { renew_at.min(look_at).max(Instant::now()) };
-            let wake = if self.leases.is_none() { look_at } else { wake };
+            let look_at = Instant::now() + LOOK_AROUND;
+            let wake = if self.leases.is_none() { look_at } else { renew_at.min(look_at).max(Instant::now()) };
             let order = tokio::select! {
                 order = orders.recv() => order,
                 () = sleep_until(wake) => continue,
             };
             match order {
-                Some(LeaseOrder::Forget(lane)) => {
-                    self.held.retain(|held| *held != lane);
-                    // A broker may have said so, not the store: then it is still ours, and nobody else can take it.
-                    self.uncertain = true;
+                Some(LeaseOrder::Release(lanes)) => {
+                    if let Some(holdings) = &mut self.holdings {
+                        lanes.into_iter().for_each(|held| holdings.done(held));
+                    }
                 }
                 Some(LeaseOrder::Rejoin) => {
                     if in_time(self.ttl, self.leave()).await.is_err() {
                         self.leases = None;
                     }
-                    self.me = None;
-                    self.held.clear();
+                    self.holdings = None;
+                    self.signal(LeaseNews::Left);
                     renew_at = Instant::now();
                 }
                 Some(LeaseOrder::Leave(done)) => {
@@ -116,14 +123,15 @@ impl Leaseholder {
         }
     }
 
-    /// One round: renew when it is time, then look for free lanes.
+    /// One round: renew when it is time, then come to the fair share.
     ///
     /// On a connection that worked it is given up after a third of the lease, so that a hanging one is replaced while
     /// the lease still lasts. A new connection gets longer: opening one may take longer than the lease on a busy
     /// machine, and giving it up each time would be the end of renewing.
     async fn turn(&mut self, renew: bool) -> Result<()> {
+        let holds_nothing = self.holdings.as_ref().is_none_or(Holdings::is_empty);
         let (mut leases, deadline) = match self.leases.take() {
-            Some(leases) if !self.held.is_empty() => (leases, self.ttl / 3),
+            Some(leases) if !holds_nothing => (leases, self.ttl / 3),
             Some(leases) => (leases, FRESH_DEADLINE),
             None => (in_time(FRESH_DEADLINE, self.store.leases()).await?, FRESH_DEADLINE),
         };
@@ -135,7 +143,14 @@ impl Leaseholder {
 
     async fn round(&mut self, leases: &mut dyn Leases, renew: bool) -> Result<()> {
         if self.stay(leases, renew).await? {
-            self.take(leases).await?;
+            if renew {
+                leases.evict().await?;
+            }
+            if renew || self.uncertain {
+                self.look_up(leases).await?;
+            }
+            self.give(leases).await?;
+            self.share(leases).await?;
         }
         Ok(())
     }
@@ -144,11 +159,8 @@ impl Leaseholder {
     async fn stay(&mut self, leases: &mut dyn Leases, renew: bool) -> Result<bool> {
         let sent = self.clock.now();
         let trusted = sent + (self.ttl - self.ttl / 10);
-        let Some(me) = self.me else {
-            let me = RelayId(uuid::Uuid::new_v4());
-            leases.join(me, &self.name, self.ttl).await?;
-            self.me = Some(me);
-            self.signal(LeaseNews::Joined(me));
+        let Some(me) = self.holdings.as_ref().map(Holdings::me) else {
+            self.join(leases).await?;
             self.signal(LeaseNews::Trusted(trusted));
             return Ok(true);
         };
@@ -158,8 +170,7 @@ impl Leaseholder {
         match leases.renew(me, self.ttl).await? {
             Renewal::Renewed => self.signal(LeaseNews::Trusted(trusted)),
             Renewal::Evicted => {
-                self.me = None;
-                self.held.clear();
+                self.holdings = None;
                 self.signal(LeaseNews::Evicted);
                 return Ok(false);
             }
@@ -167,37 +178,74 @@ impl Leaseholder {
         Ok(true)
     }
 
-    /// Frees the lanes of the dead, and takes what is free.
-    async fn take(&mut self, leases: &mut dyn Leases) -> Result<()> {
-        let Some(me) = self.me else { return Ok(()) };
-        let all = self.store.profile().lanes;
-        leases.evict().await?;
-        if self.uncertain {
-            let unknown: Vec<_> = all.all().filter(|lane| !self.held.contains(lane)).collect();
-            leases.release(me, &unknown).await?;
-            self.uncertain = false;
+    /// Becomes a member. The ids grow with time, so that a newcomer ranks last and takes the odd lane from nobody.
+    async fn join(&mut self, leases: &mut dyn Leases) -> Result<()> {
+        if let Some(limbo) = self.limbo {
+            leases.leave(limbo).await?;
         }
-        let held = u16::try_from(self.held.len()).unwrap_or(u16::MAX);
-        let want = all.get().saturating_sub(held);
-        if want > 0 {
-            self.uncertain = true;
-            let gained = leases.acquire(me, want).await?;
-            self.uncertain = false;
-            if !gained.is_empty() {
-                self.held.extend(gained.iter().map(|held| held.lane));
-                self.signal(LeaseNews::Gained(gained));
-            }
+        let me = RelayId(uuid::Uuid::now_v7());
+        self.limbo = Some(me);
+        leases.join(me, &self.name, self.ttl).await?;
+        self.limbo = None;
+        self.holdings = Some(Holdings::new(me));
+        self.signal(LeaseNews::Joined(me));
+        Ok(())
+    }
+
+    /// Looks up which lanes are ours, after a statement that was not answered, and now and then.
+    async fn look_up(&mut self, leases: &mut dyn Leases) -> Result<()> {
+        let Some(holdings) = &mut self.holdings else { return Ok(()) };
+        let difference = holdings.reconcile(&leases.owned(holdings.me()).await?);
+        self.uncertain = false;
+        if !difference.lost.is_empty() {
+            self.signal(LeaseNews::Lost(difference.lost));
+        }
+        if !difference.gained.is_empty() {
+            self.signal(LeaseNews::Gained(difference.gained));
+        }
+        Ok(())
+    }
+
+    /// Releases the lanes of which nothing is on its way any more.
+    async fn give(&mut self, leases: &mut dyn Leases) -> Result<()> {
+        let Some(holdings) = &mut self.holdings else { return Ok(()) };
+        let done = holdings.releasable();
+        if !done.is_empty() {
+            leases.release(holdings.me(), &done).await?;
+            holdings.released(&done);
+        }
+        Ok(())
+    }
+
+    /// Hands back what is more than the fair share, or takes what is less.
+    async fn share(&mut self, leases: &mut dyn Leases) -> Result<()> {
+        let living = leases.members().await?;
+        let lanes = self.store.profile().lanes;
+        let Some(holdings) = &mut self.holdings else { return Ok(()) };
+        let (me, balance) = (holdings.me(), holdings.balance(&living, lanes));
+        if !balance.hand_back.is_empty() {
+            self.signal(LeaseNews::Surplus(balance.hand_back));
+        }
+        if balance.take == 0 {
+            return Ok(());
+        }
+        leases.evict().await?;
+        let gained = leases.acquire(me, balance.take).await?;
+        if let Some(holdings) = self.holdings.as_mut().filter(|_| !gained.is_empty()) {
+            holdings.gain(&gained);
+            self.signal(LeaseNews::Gained(gained));
         }
         Ok(())
     }
 
     async fn leave(&mut self) -> Result<()> {
-        let Some(me) = self.me else { return Ok(()) };
+        let Some(holdings) = &self.holdings else { return Ok(()) };
+        let (me, lanes) = (holdings.me(), holdings.all());
         if self.leases.is_none() {
             self.leases = Some(self.store.leases().await?);
         }
         let Some(leases) = &mut self.leases else { return Ok(()) };
-        leases.release(me, &self.held).await?;
+        leases.release(me, &lanes).await?;
         leases.leave(me).await
     }
 

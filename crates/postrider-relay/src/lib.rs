@@ -31,6 +31,7 @@ mod clock;
 mod hands;
 mod housekeeper;
 mod leaseholder;
+mod membership;
 mod publisher;
 mod reader;
 mod relay_loop;

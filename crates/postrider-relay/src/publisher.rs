@@ -57,9 +57,13 @@ impl Publisher {
         });
     }
 
-    /// Abandons what is under way and disconnects.
-    pub(crate) async fn close(mut self) {
+    /// Abandons what is under way: nothing more is sent.
+    pub(crate) async fn abandon(&mut self) {
         self.calls.shutdown().await;
+    }
+
+    /// Disconnects.
+    pub(crate) async fn close(mut self) {
         for outlet in self.outlets {
             self.calls.spawn(async move { outlet.broker.close().await });
         }

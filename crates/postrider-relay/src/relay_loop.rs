@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use postrider_core::machine::{Action, DestinationIndex, Event, Machine, Note};
-use postrider_core::{RelayId, Result, Tick};
+use postrider_core::{Result, Tick};
 use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
@@ -11,7 +11,8 @@ use crate::builder::{Ending, Plan};
 use crate::clock::Clock;
 use crate::hands::{Hands, Signal};
 use crate::housekeeper::Duty;
-use crate::leaseholder::{LeaseNews, LeaseOrder};
+use crate::leaseholder::LeaseOrder;
+use crate::membership::Membership;
 use crate::report::Report;
 use crate::settler::Asked;
 use crate::snapshot::{Shared, Summary};
@@ -22,7 +23,7 @@ pub(crate) struct RelayLoop {
     clock: Clock,
     stop: CancellationToken,
     shared: Arc<Shared>,
-    me: Option<RelayId>,
+    membership: Membership,
     hands: Hands,
     report: Report,
 }
@@ -37,7 +38,7 @@ impl RelayLoop {
     ) -> Self {
         let hands = Hands::new(&plan, clock);
         let report = Report::new(plan.ending == Ending::WhenEmpty, plan.patience);
-        Self { plan, machine, clock, stop, shared, me: None, hands, report }
+        Self { plan, machine, clock, stop, shared, membership: Membership::default(), hands, report }
     }
 
     pub(crate) async fn run(mut self) -> Result<Summary> {
@@ -83,8 +84,9 @@ impl RelayLoop {
             Action::Read(read) => drop(self.hands.reads.send(read)),
             Action::Publish(destination, flight, batch) => self.hands.publisher.publish(destination, flight, batch),
             Action::Check(destination) => self.hands.publisher.check(destination),
+            Action::Release(lanes) => drop(self.hands.leases.send(LeaseOrder::Release(lanes))),
             Action::Settle(lanes, batch) => {
-                if let Some(me) = self.me {
+                if let Some(me) = self.membership.me() {
                     drop(self.hands.settles.send(Asked { me, lanes, batch }));
                 }
             }
@@ -106,32 +108,18 @@ impl RelayLoop {
             Signal::Machine(event) => self.machine.on(now, event),
             Signal::Counted(count) => self.report.counted(count),
             Signal::Discontinued => {
-                self.stand_down(now, None);
+                self.membership.give_up(now, &mut self.machine);
                 drop(self.hands.leases.send(LeaseOrder::Rejoin));
             }
-            Signal::Lease(LeaseNews::Joined(me)) => self.stand_down(now, Some(me)),
-            Signal::Lease(LeaseNews::Trusted(until)) => {
-                self.report.trusted();
-                self.machine.on(now, Event::Trusted(until));
-            }
-            Signal::Lease(LeaseNews::Gained(lanes)) => self.machine.on(now, Event::Gained(lanes)),
-            Signal::Lease(LeaseNews::Evicted) => self.stand_down(now, None),
-            Signal::Lease(LeaseNews::Away(error)) => self.report.store_away(error)?,
+            Signal::Lease(news) => self.membership.hear(now, news, &mut self.machine, &mut self.report)?,
         }
         Ok(())
     }
 
-    /// Every lane is lost. A new membership begins like this too: lanes of an earlier one may have come in between.
-    fn stand_down(&mut self, now: Tick, me: Option<RelayId>) {
-        self.me = me;
-        let lanes = self.machine.held().into_iter().map(|held| held.lane).collect();
-        self.machine.on(now, Event::Lost(lanes));
-    }
-
     fn show(&mut self, now: Tick) {
         for note in self.machine.take_notes() {
-            if let Note::Fenced(lane) = note {
-                drop(self.hands.leases.send(LeaseOrder::Forget(lane)));
+            if let Note::Fenced(held) = note {
+                drop(self.hands.leases.send(LeaseOrder::Release(vec![held])));
             }
             self.report.note(&note);
         }

@@ -143,9 +143,9 @@ pub(crate) fn note(note: &Note) {
             tracing::warn!(%kind, error = %text, "the store did not answer; trying again");
         }
         Note::StoreBack => tracing::info!("the store is back"),
-        Note::Fenced(lane) => {
+        Note::Fenced(held) => {
             counter!(FENCED).increment(1);
-            tracing::warn!(%lane, "the lane belongs to another relay now; nothing was changed");
+            tracing::warn!(lane = %held.lane, term = held.term.0, "the lane belongs to another relay now; nothing was changed");
         }
         Note::SweepFound(count) => {
             counter!(SWEEP_FOUND).increment(*count);
@@ -189,6 +189,13 @@ pub(crate) fn store(status: &StoreStatus) {
     gauge!(WAITING).set(small(status.set_aside.value()));
     gauge!(DEAD_LETTERS).set(small(status.dead.value()));
     gauge!(OLDEST).set(status.oldest_age.unwrap_or_default().as_secs_f64());
+}
+
+/// Another relay shows the outbox in numbers from now on.
+pub(crate) fn store_is_shown_elsewhere() {
+    for name in [PENDING, RETRYING, DELAYED, WAITING, DEAD_LETTERS, OLDEST] {
+        gauge!(name).set(0.0);
+    }
 }
 
 /// A count as the floating point number that gauges take; above 2^53 the last digits are lost.

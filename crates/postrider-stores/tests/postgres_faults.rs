@@ -334,8 +334,9 @@ async fn the_writer_can_only_enqueue_and_the_relay_works_wholly_as_its_role() {
     let findings = operator.check().await.unwrap();
     assert!(findings.iter().all(|finding| finding.level < Level::Failure), "{findings:?}");
     relay.leases.evict().await.unwrap();
-    let lanes: Vec<_> = relay.held.iter().map(|held| held.lane).collect();
-    assert_eq!(relay.leases.release(relay.me, &lanes).await.unwrap().len(), 8);
+    assert_eq!(relay.leases.members().await.unwrap(), [relay.me]);
+    assert_eq!(relay.leases.owned(relay.me).await.unwrap(), relay.held);
+    assert_eq!(relay.leases.release(relay.me, &relay.held).await.unwrap().len(), 8);
     relay.leases.leave(relay.me).await.unwrap();
 
     let boss = PostgresOptions::new(&server.url_as("boss", "b", &database)).unwrap().names(names);

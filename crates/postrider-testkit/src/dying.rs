@@ -169,11 +169,19 @@ impl Leases for Dying<dyn Leases> {
         self.fuse.call("evict", self.inner.evict()).await
     }
 
+    async fn members(&mut self) -> Result<Vec<RelayId>> {
+        self.fuse.call("members", self.inner.members()).await
+    }
+
+    async fn owned(&mut self, me: RelayId) -> Result<Vec<HeldLane>> {
+        self.fuse.call("owned", self.inner.owned(me)).await
+    }
+
     async fn acquire(&mut self, me: RelayId, want: u16) -> Result<Vec<HeldLane>> {
         self.fuse.call("acquire", self.inner.acquire(me, want)).await
     }
 
-    async fn release(&mut self, me: RelayId, lanes: &[Lane]) -> Result<Vec<Lane>> {
+    async fn release(&mut self, me: RelayId, lanes: &[HeldLane]) -> Result<Vec<Lane>> {
         self.fuse.call("release", self.inner.release(me, lanes)).await
     }
 

@@ -151,11 +151,19 @@ impl Leases for Troubled<dyn Leases> {
         call(&*self.script, "evict", self.inner.evict()).await
     }
 
+    async fn members(&mut self) -> Result<Vec<RelayId>> {
+        call(&*self.script, "members", self.inner.members()).await
+    }
+
+    async fn owned(&mut self, me: RelayId) -> Result<Vec<HeldLane>> {
+        call(&*self.script, "owned", self.inner.owned(me)).await
+    }
+
     async fn acquire(&mut self, me: RelayId, want: u16) -> Result<Vec<HeldLane>> {
         call(&*self.script, "acquire", self.inner.acquire(me, want)).await
     }
 
-    async fn release(&mut self, me: RelayId, lanes: &[Lane]) -> Result<Vec<Lane>> {
+    async fn release(&mut self, me: RelayId, lanes: &[HeldLane]) -> Result<Vec<Lane>> {
         call(&*self.script, "release", self.inner.release(me, lanes)).await
     }
 

@@ -4,6 +4,7 @@
 //! show is never green for what it did not do.
 
 mod duplicates;
+mod fire_4;
 mod main_0;
 mod main_1;
 mod main_2;
@@ -42,6 +43,7 @@ const SHOWS: &[&Show] = &[
     &main_6::SHOW,
     &main_7::SHOW,
     &main_8::SHOW,
+    &fire_4::SHOW,
 ];
 
 /// Runs the verb.

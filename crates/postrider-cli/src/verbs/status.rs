@@ -4,9 +4,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Args;
-use postrider_core::{Measured, Operator, StoreStatus};
+use postrider_core::{Measured, Operator};
 use serde_json::{Value, json};
 
+use super::lanes;
 use super::look::Look;
 use super::verdict::{self, Verdict, Word};
 use crate::admin::ask::ask;
@@ -15,7 +16,7 @@ use crate::config::values::spoken;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::output::paint::{Colour, paint};
-use crate::output::table::{Table, visible};
+use crate::output::table::visible;
 use crate::{output, redact, wiring};
 
 /// Rows that are counted one by one; above it the database's estimate is shown.
@@ -94,11 +95,10 @@ fn as_text(config: &Config, look: &Look, verdict: &Verdict) -> String {
     let holding =
         if store.holding.value() > 0 { format!(" ({} holding)", number(store.holding)) } else { String::new() };
     lines.push(format!("dead     {}{holding}", number(store.dead)));
-    let owned = store.lanes.iter().filter(|lane| lane.owner.is_some()).count();
-    lines.push(format!("lanes    {} of {} have an owner", owned, store.lanes.len()));
+    lines.push(format!("lanes    {}", lanes::owners(store)));
     if !store.members.is_empty() {
         lines.push(String::new());
-        lines.push(members(store));
+        lines.push(lanes::members(store));
     }
     lines.push(String::new());
     match &look.relay {
@@ -140,16 +140,6 @@ fn as_text(config: &Config, look: &Look, verdict: &Verdict) -> String {
     lines.join("\n")
 }
 
-fn members(store: &StoreStatus) -> String {
-    let mut table = Table::new(&["relay", "lease left", "lanes"]);
-    for member in &store.members {
-        let lanes = store.lanes.iter().filter(|lane| lane.owner == Some(member.id)).count();
-        let left = if member.lease_left.is_zero() { "expired".to_owned() } else { spoken(member.lease_left) };
-        table.row([member.name.clone(), left, lanes.to_string()]);
-    }
-    table.render()
-}
-
 fn shown_store(config: &Config) -> String {
     config.outbox.store.as_ref().map(|store| redact::address(store.reveal())).unwrap_or_default()
 }
@@ -165,17 +155,36 @@ fn as_json(config: &Config, look: &Look, verdict: &Verdict) -> Value {
     let store = &look.store;
     let count =
         |measured: Measured| json!({ "value": measured.value(), "exact": matches!(measured, Measured::Exact(_)) });
-    let members: Vec<Value> = store.members.iter().map(|member| json!({
-        "id": member.id.to_string(), "name": member.name, "lease_left_seconds": member.lease_left.as_secs_f64(),
-        "lanes": store.lanes.iter().filter(|lane| lane.owner == Some(member.id)).map(|lane| lane.lane.0).collect::<Vec<_>>(),
-    })).collect();
+    let members: Vec<Value> = store
+        .members
+        .iter()
+        .map(|member| {
+            json!({
+                "id": member.id.to_string(), "name": member.name, "lease_left_seconds": member.lease_left.as_secs_f64(),
+                "lanes": lanes::owned_by(store, member.id).map(|lane| lane.lane.0).collect::<Vec<_>>(),
+            })
+        })
+        .collect();
+    let owners: Vec<Value> = store
+        .lanes
+        .iter()
+        .map(|lane| {
+            json!({
+                "lane": lane.lane.0, "owner": lane.owner.map(|owner| owner.to_string()), "term": lane.term.0,
+            })
+        })
+        .collect();
     json!({
         "outbox": shown_store(config),
         "pending": count(store.pending), "retrying": count(store.retrying), "delayed": count(store.delayed),
         "set_aside": count(store.set_aside), "dead": count(store.dead), "holding": count(store.holding),
         "due": look.due(), "oldest_due_seconds": store.oldest_age.map(|age| age.as_secs_f64()),
         "recent_errors": store.recent_errors,
-        "lanes": { "total": store.lanes.len(), "owned": store.lanes.iter().filter(|lane| lane.owner.is_some()).count() },
+        "lanes": {
+            "total": store.lanes.len(),
+            "owned": store.lanes.iter().filter(|lane| lane.owner.is_some()).count(),
+            "owners": owners,
+        },
         "members": members,
         "relay": look.relay.as_ref().ok(), "relay_not_asked": look.relay.as_ref().err(),
         "verdict": verdict.word.to_string(), "cause": verdict.cause, "next": verdict.next,

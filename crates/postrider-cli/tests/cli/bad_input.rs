@@ -190,12 +190,25 @@ fn two_relays_started_with_the_same_name() {
     let place = Place::migrated();
     let first = place.relay("file:out.jsonl", &["--relay-name", "twin"]);
     until("readiness", || (first.ask("/readyz", None).1 == "relaying\n").then_some(()));
-    let second = place.relay("stdout:", &["--relay-name", "twin"]);
-    until("a standby", || (second.ask("/readyz", None).1 == "standby\n").then_some(()));
-    let members = place.on(&["status", "--json", "--admin", &first.admin]).json()["members"].as_array().unwrap().len();
-    assert_eq!(members, 2);
-    place.enqueue("a", "k", "x");
-    until("the message", || (lines(&place.path("out.jsonl")).len() == 1).then_some(()));
+    let second = place.relay("file:other.jsonl", &["--relay-name", "twin"]);
+    until("another one", || (second.ask("/readyz", None).1 == "relaying\n").then_some(()));
+    let shares = || -> Vec<(String, usize)> {
+        let status = place.on(&["status", "--json", "--admin", &first.admin]).json();
+        let share = |member: &serde_json::Value| {
+            (member["id"].as_str().unwrap().to_owned(), member["lanes"].as_array().unwrap().len())
+        };
+        status["members"].as_array().unwrap().iter().map(share).collect()
+    };
+    let even = until("even shares", || Some(shares()).filter(|all| all.len() == 2 && all[0].1 == all[1].1));
+    assert_ne!(even[0].0, even[1].0);
+    let shown = place.on(&["status", "--admin", &first.admin]).out;
+    assert!(even.iter().all(|(id, _)| shown.lines().any(|line| line.contains("twin") && line.contains(id))), "{shown}");
+    for n in 0..20 {
+        place.enqueue("a", &format!("k{n}"), "x");
+    }
+    let delivered = |name: &str| lines(&place.path(name)).len();
+    until("the messages", || (delivered("out.jsonl") + delivered("other.jsonl") == 20).then_some(()));
+    assert!(delivered("out.jsonl") > 0 && delivered("other.jsonl") > 0, "each relays its share");
 }
 
 #[test]

@@ -52,7 +52,7 @@ impl Machine {
         self.excuse(now, destination, &sent, excused);
         let landed: Vec<RowId> = sent.rows.iter().map(|(row, _)| *row).collect();
         for row in &landed {
-            if self.stopping {
+            if self.is_leaving(*row) {
                 self.leave_nothing_waiting(*row);
             }
             self.resolve(*row);
@@ -87,8 +87,7 @@ impl Machine {
             }
             Judgement::StandDown => {
                 if let Some(lane) = self.window.get(row).map(|entry| entry.lane) {
-                    self.notes.push(Note::Fenced(lane));
-                    self.lose(lane);
+                    self.fenced(lane);
                 }
             }
         }

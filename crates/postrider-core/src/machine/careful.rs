@@ -254,7 +254,7 @@ impl Machine {
             return;
         }
         entry.care = if entry.care == Care::Clearing { Care::None } else { Care::Marked };
-        if self.stopping {
+        if self.is_leaving(row) {
             self.leave_nothing_waiting(row);
         }
         self.resolve(row);

@@ -74,6 +74,8 @@ pub enum Event {
     Gained(Vec<HeldLane>),
     /// Lanes were lost, or all trust in them is.
     Lost(Vec<Lane>),
+    /// These leases are wanted elsewhere: finish what is on its way, then release them. The other lanes go on.
+    HandBack(Vec<HeldLane>),
     /// The leases are good until this moment of the local clock.
     Trusted(Tick),
     /// A read was answered.
@@ -99,6 +101,8 @@ pub enum Action {
     Publish(DestinationIndex, Flight, Vec<Outgoing>),
     /// Settle under these leases; ends as [`Event::Settled`].
     Settle(Vec<HeldLane>, Vec<Settlement>),
+    /// Release these leases: nothing of their lanes is on its way any more. No event ends it.
+    Release(Vec<HeldLane>),
     /// Look at a destination; ends as [`Event::Checked`].
     Check(DestinationIndex),
 }
@@ -155,8 +159,8 @@ pub enum Note {
     StoreAway(ErrorKind, String),
     /// The store is back.
     StoreBack,
-    /// A settle found that a lane belongs to another relay now.
-    Fenced(Lane),
+    /// A settle found that a lane belongs to another relay now; with the term under which it was held.
+    Fenced(HeldLane),
     /// The sweep found rows that everything else had missed.
     SweepFound(u64),
 }

@@ -16,6 +16,7 @@ mod answer;
 mod careful;
 mod destinations;
 mod events;
+mod handback;
 mod keys;
 mod ordering;
 mod outlet;
@@ -43,6 +44,7 @@ use crate::lane::{HeldLane, Lane};
 use crate::retry::Jitter;
 use crate::tick::Tick;
 use careful::{Care, Careful};
+use handback::HandBack;
 use keys::Keys;
 use outlet::{Outlet, Turn};
 use reads::Reads;
@@ -68,7 +70,9 @@ pub struct DestinationView {
 #[derive(Debug)]
 pub struct Machine {
     settings: Settings,
+    /// The lanes that are read.
     held: BTreeMap<Lane, HeldLane>,
+    hand_back: HandBack,
     trusted_until: Tick,
     stopping: bool,
     window: Window,
@@ -99,6 +103,7 @@ impl Machine {
             careful: Careful::default(),
             jitter: Jitter::seeded(settings.seed),
             held: BTreeMap::new(),
+            hand_back: HandBack::default(),
             trusted_until: Tick::ZERO,
             stopping: false,
             moment: 0,
@@ -113,6 +118,7 @@ impl Machine {
         match event {
             Event::Gained(lanes) => self.gain(now, lanes),
             Event::Lost(lanes) => lanes.into_iter().for_each(|lane| self.lose(lane)),
+            Event::HandBack(lanes) => self.hand_back(lanes),
             Event::Trusted(until) => self.trusted_until = until,
             Event::Answered(read, answer) => self.answered(now, read, answer),
             Event::Published(flight, results) => self.published(now, flight, results),
@@ -135,6 +141,7 @@ impl Machine {
             self.publish_next(now, &mut actions);
             self.read_next(now, &mut actions);
         }
+        self.release_next(&mut actions);
         actions
     }
 
@@ -170,9 +177,11 @@ impl Machine {
         std::mem::take(&mut self.notes)
     }
 
-    /// The lanes held, with their terms.
+    /// The lanes owned, with their terms, in order: those on their way back too, until they are released.
     pub fn held(&self) -> Vec<HeldLane> {
-        self.held.values().copied().collect()
+        let mut lanes: Vec<HeldLane> = self.held.values().copied().chain(self.hand_back.lanes()).collect();
+        lanes.sort_unstable_by_key(|held| held.lane);
+        lanes
     }
 
     /// Whether the leases can be relied on now: past that time nothing is published or settled.
@@ -219,7 +228,7 @@ impl Machine {
     }
 
     fn lose(&mut self, lane: Lane) {
-        if self.held.remove(&lane).is_none() {
+        if self.held.remove(&lane).or_else(|| self.hand_back.forget(lane)).is_none() {
             return;
         }
         self.drop_rows(&self.window.of_lane(lane));
@@ -245,8 +254,8 @@ impl Machine {
         }
     }
 
-    /// On a stop nothing more is sent: what has not begun is forgotten, and of what has, the rest waits in the table,
-    /// so that nothing that was accepted is sent again.
+    /// On a stop, and of a lane that goes back, nothing more is sent: what has not begun is forgotten, and of what has,
+    /// the rest waits in the table, so that nothing that was accepted is sent again.
     pub(super) fn leave_nothing_waiting(&mut self, row: crate::row::RowId) {
         let Some(entry) = self.window.get(row).filter(|entry| !entry.settling) else { return };
         let has_begun = !entry.accepted.with(entry.failed).with(entry.parked).is_empty();

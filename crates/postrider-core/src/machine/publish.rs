@@ -92,8 +92,7 @@ impl Machine {
 
     /// Whether the row waits there and nothing of its key must go before it.
     fn is_next(&self, row: RowId, destination: DestinationIndex) -> bool {
-        let waits = |entry: &&Entry| entry.waiting.contains(destination) && entry.is_loaded();
-        let Some(entry) = self.window.get(row).filter(waits) else { return false };
+        let Some(entry) = self.window.get(row).filter(|_| self.is_waiting(row, destination)) else { return false };
         let Some(record) = entry.key.as_ref().and_then(|key| self.keys.get(key)) else { return true };
         let queue = record.queues.get(destination.get());
         record.burying == 0 && queue.is_none_or(|queue| queue.flying == 0 && queue.waiting.front() == Some(&row))
@@ -143,9 +142,9 @@ impl Machine {
     }
 
     fn take_key(&mut self, key: &Key, destination: DestinationIndex, profile: &BrokerProfile, call: &mut Call) -> bool {
-        let burying = self.keys.get(key).is_some_and(|record| record.burying > 0);
+        let closed = self.keys.get(key).is_some_and(|record| record.burying > 0 || self.hand_back.has(record.lane));
         let flying = self.keys.queue(key, destination).is_some_and(|queue| queue.flying > 0);
-        if burying || flying {
+        if closed || flying {
             queue_leaves_line(self.keys.queue(key, destination));
             return true;
         }
@@ -198,7 +197,9 @@ impl Machine {
     }
 
     fn is_waiting(&self, row: RowId, destination: DestinationIndex) -> bool {
-        self.window.get(row).is_some_and(|entry| entry.waiting.contains(destination) && entry.is_loaded())
+        let waits =
+            |entry: &Entry| entry.waiting.contains(destination) && entry.is_loaded() && !self.hand_back.has(entry.lane);
+        self.window.get(row).is_some_and(waits)
     }
 
     fn mark_flying(&mut self, row: RowId, destination: DestinationIndex) {

@@ -236,7 +236,9 @@ impl Machine {
         while let Some(key) = self.keys.pop_look() {
             let Some(record) = self.keys.get_mut(&key).filter(|record| record.looking) else { continue };
             let lane = record.lane;
-            if !self.schedule.is_current(lane) {
+            if !self.held.contains_key(&lane) {
+                record.looking = false;
+            } else if !self.schedule.is_current(lane) {
                 self.keys.defer(key);
             } else if record.can_look(paused) {
                 record.look_again = false;

@@ -76,12 +76,13 @@ impl Machine {
     }
 
     fn set_aside(&mut self, row: RowId) {
+        let is_leaving = self.is_leaving(row);
         let Some(entry) = self.window.get(row) else { return };
         let waiting_for = self.still_owed(row, entry.parked);
         if entry.key.is_none() {
             // Without a key nothing would look for it: it is scheduled instead.
             let (attempts, progress) = (entry.attempts, entry.progress.clone());
-            let after = if self.stopping { Duration::ZERO } else { self.settings.max_pause };
+            let after = if is_leaving { Duration::ZERO } else { self.settings.max_pause };
             self.record(row, Outcome::Retry { after, attempts, waiting_for, progress, failures: Vec::new() });
         } else {
             self.record(row, Outcome::SetAside { waiting_for });
@@ -192,7 +193,7 @@ impl Machine {
             Err(error) if error.kind() == ErrorKind::Fenced => {
                 self.settling.store_is_away = false;
                 for lease in leases {
-                    if self.held.get(&lease.lane).is_some_and(|held| held.term == lease.term) {
+                    if self.owned(lease.lane).is_some_and(|held| held.term == lease.term) {
                         self.fenced(lease.lane);
                     }
                 }
@@ -212,7 +213,8 @@ impl Machine {
 
     /// The lane belongs to somebody else.
     pub(super) fn fenced(&mut self, lane: Lane) {
-        self.notes.push(Note::Fenced(lane));
+        let Some(held) = self.owned(lane) else { return };
+        self.notes.push(Note::Fenced(held));
         self.lose(lane);
     }
 

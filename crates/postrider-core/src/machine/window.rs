@@ -128,6 +128,11 @@ impl Window {
         self.rows.iter().filter(|(_, entry)| entry.scheduled).map(|(row, _)| *row).collect()
     }
 
+    /// The lane of each row.
+    pub(super) fn lanes(&self) -> impl Iterator<Item = Lane> {
+        self.rows.values().map(|entry| entry.lane)
+    }
+
     pub(super) fn of_lane(&self, lane: Lane) -> Vec<RowId> {
         self.rows.iter().filter(|(_, entry)| entry.lane == lane).map(|(row, _)| *row).collect()
     }

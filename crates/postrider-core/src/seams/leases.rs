@@ -32,12 +32,19 @@ pub trait Leases: Send + Debug {
     /// Removes expired members and frees their lanes; how many lanes became free.
     async fn evict(&mut self) -> Result<usize>;
 
+    /// The members whose lease has not run out, in the order of their ids.
+    async fn members(&mut self) -> Result<Vec<RelayId>>;
+
+    /// The lanes that this member owns, in order, each with how it was left before it was acquired: also those whose
+    /// acquisition was never answered.
+    async fn owned(&mut self, me: RelayId) -> Result<Vec<HeldLane>>;
+
     /// Takes up to `want` free lanes; only a living member gets any.
     async fn acquire(&mut self, me: RelayId, want: u16) -> Result<Vec<HeldLane>>;
 
     /// Gives lanes back cleanly; to be called only after the last settle of each was answered. Returns those that
-    /// were still held.
-    async fn release(&mut self, me: RelayId, lanes: &[Lane]) -> Result<Vec<Lane>>;
+    /// were still held under these terms: a release that takes effect late leaves a lane alone that was acquired again.
+    async fn release(&mut self, me: RelayId, lanes: &[HeldLane]) -> Result<Vec<Lane>>;
 
     /// Ends the membership.
     async fn leave(&mut self, me: RelayId) -> Result<()>;

@@ -46,6 +46,18 @@ impl Leases for MemoryLeases {
         Ok(orphans.map(|lease| lease.owner = None).count())
     }
 
+    async fn members(&mut self) -> Result<Vec<RelayId>> {
+        let tables = self.0.lock();
+        let now = tables.now();
+        Ok(tables.members.iter().filter(|(_, member)| member.expires_at > now).map(|(id, _)| *id).collect())
+    }
+
+    async fn owned(&mut self, me: RelayId) -> Result<Vec<HeldLane>> {
+        let tables = self.0.lock();
+        let mine = tables.leases.iter().filter(|(_, lease)| lease.owner == Some(me));
+        Ok(mine.map(|(lane, lease)| HeldLane { lane: *lane, term: lease.term, start: lease.start }).collect())
+    }
+
     async fn acquire(&mut self, me: RelayId, want: u16) -> Result<Vec<HeldLane>> {
         let mut tables = self.0.lock();
         let now = tables.now();
@@ -54,23 +66,23 @@ impl Leases for MemoryLeases {
         }
         let free = tables.leases.iter_mut().filter(|(_, lease)| lease.owner.is_none());
         let taken = free.take(usize::from(want)).map(|(lane, lease)| {
-            let start = if lease.clean { Start::Clean } else { Start::Careful };
             lease.owner = Some(me);
             lease.term = Term(lease.term.0 + 1);
+            lease.start = if lease.clean { Start::Clean } else { Start::Careful };
             lease.clean = false;
-            HeldLane { lane: *lane, term: lease.term, start }
+            HeldLane { lane: *lane, term: lease.term, start: lease.start }
         });
         Ok(taken.collect())
     }
 
-    async fn release(&mut self, me: RelayId, lanes: &[Lane]) -> Result<Vec<Lane>> {
+    async fn release(&mut self, me: RelayId, lanes: &[HeldLane]) -> Result<Vec<Lane>> {
         let mut tables = self.0.lock();
         let mut released = Vec::new();
-        for lane in lanes {
-            if let Some(lease) = tables.leases.get_mut(lane).filter(|lease| lease.owner == Some(me)) {
+        for held in lanes.iter().filter(|held| tables.holds(me, **held)).copied().collect::<Vec<_>>() {
+            if let Some(lease) = tables.leases.get_mut(&held.lane) {
                 lease.owner = None;
                 lease.clean = true;
-                released.push(*lane);
+                released.push(held.lane);
             }
         }
         Ok(released)

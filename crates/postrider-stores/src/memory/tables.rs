@@ -72,7 +72,10 @@ pub(super) struct Member {
 pub(super) struct Lease {
     pub(super) owner: Option<RelayId>,
     pub(super) term: Term,
+    /// Whether the last owner released it.
     pub(super) clean: bool,
+    /// How it was left before the present owner came.
+    pub(super) start: Start,
 }
 
 /// Everything the store knows.
@@ -98,7 +101,10 @@ impl Tables {
             due: BTreeSet::new(),
             delivered: Vec::new(),
             members: BTreeMap::new(),
-            leases: lanes.all().map(|lane| (lane, Lease { owner: None, term: Term(0), clean: true })).collect(),
+            leases: lanes
+                .all()
+                .map(|lane| (lane, Lease { owner: None, term: Term(0), clean: true, start: Start::Clean }))
+                .collect(),
             lanes,
             history,
             last_id: 0,

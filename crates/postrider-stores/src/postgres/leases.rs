@@ -40,9 +40,16 @@ m as materialized (
 update {lane} l set owner = m.id, term = term + 1, careful = not clean, clean = false
   from c, m where l.lane = c.lane returning l.lane, l.term, l.careful";
 
+/// With the term, so that a release that takes effect late leaves a lane alone that was acquired again.
 const RELEASE: &str = "\
-with f as materialized (select lane from {lane} where lane = any($2) and owner = $1 for update)
+with f as materialized (
+  select lane from {lane}
+   where owner = $1 and (lane, term) in (select * from unnest($2::smallint[], $3::bigint[])) for update)
 update {lane} l set owner = null, clean = true from f where l.lane = f.lane and l.owner = $1 returning l.lane";
+
+const MEMBERS: &str = "select id from {relay} where expires_at > clock_timestamp() order by id";
+
+const OWNED: &str = "select lane, term, careful from {lane} where owner = $1 order by lane";
 
 const LEAVE: &str = "delete from {relay} where id = $1";
 
@@ -55,6 +62,8 @@ pub(super) struct PostgresLeases {
     evict: String,
     free: String,
     acquire: String,
+    members: String,
+    owned: String,
     release: String,
     leave: String,
 }
@@ -64,9 +73,9 @@ impl PostgresLeases {
 
     pub(super) fn new(link: Link) -> Self {
         let names = &link.options().names;
-        let [join, renew, evict, free, acquire, release, leave] =
-            [JOIN, RENEW, EVICT, FREE, ACQUIRE, RELEASE, LEAVE].map(|sql| names.fill(sql));
-        Self { link, join, renew, evict, free, acquire, release, leave }
+        let [join, renew, evict, free, acquire, members, owned, release, leave] =
+            [JOIN, RENEW, EVICT, FREE, ACQUIRE, MEMBERS, OWNED, RELEASE, LEAVE].map(|sql| names.fill(sql));
+        Self { link, join, renew, evict, free, acquire, members, owned, release, leave }
     }
 }
 
@@ -74,6 +83,12 @@ fn lane(row: &tokio_postgres::Row) -> Result<Lane> {
     let number: i16 = get(row, "lane")?;
     let unknown = || Error::new(ErrorKind::Config, format!("lane {number} of the lane table is not a lane"));
     u16::try_from(number).map(Lane).map_err(|_| unknown())
+}
+
+fn held(row: &tokio_postgres::Row) -> Result<HeldLane> {
+    let careful: bool = get(row, "careful")?;
+    let start = if careful { Start::Careful } else { Start::Clean };
+    Ok(HeldLane { lane: lane(row)?, term: Term(get(row, "term")?), start })
 }
 
 #[async_trait]
@@ -99,27 +114,35 @@ impl Leases for PostgresLeases {
         Ok(usize::try_from(freed).unwrap_or(usize::MAX))
     }
 
+    async fn members(&mut self) -> Result<Vec<RelayId>> {
+        let rows = self.link.query("looking for the other relays", &self.members, &[]).await?;
+        rows.iter().map(|row| get(row, "id").map(RelayId)).collect()
+    }
+
+    async fn owned(&mut self, me: RelayId) -> Result<Vec<HeldLane>> {
+        let rows = self.link.query("reading the lanes held", &self.owned, &[(&me.0, Type::UUID)]).await?;
+        rows.iter().map(held).collect()
+    }
+
     async fn acquire(&mut self, me: RelayId, want: u16) -> Result<Vec<HeldLane>> {
         let want = i64::from(want);
         let rows =
             self.link.query("acquiring lanes", &self.acquire, &[(&me.0, Type::UUID), (&want, Type::INT8)]).await?;
-        let mut held = rows
-            .iter()
-            .map(|row| {
-                let careful: bool = get(row, "careful")?;
-                let start = if careful { Start::Careful } else { Start::Clean };
-                Ok(HeldLane { lane: lane(row)?, term: Term(get(row, "term")?), start })
-            })
-            .collect::<Result<Vec<_>>>()?;
+        let mut held = rows.iter().map(held).collect::<Result<Vec<_>>>()?;
         held.sort_by_key(|held| held.lane);
         Ok(held)
     }
 
-    async fn release(&mut self, me: RelayId, lanes: &[Lane]) -> Result<Vec<Lane>> {
-        let lanes: Vec<i16> = lanes.iter().map(|lane| i16::try_from(lane.0).unwrap_or(i16::MAX)).collect();
+    async fn release(&mut self, me: RelayId, lanes: &[HeldLane]) -> Result<Vec<Lane>> {
+        let terms: Vec<i64> = lanes.iter().map(|held| held.term.0).collect();
+        let lanes: Vec<i16> = lanes.iter().map(|held| i16::try_from(held.lane.0).unwrap_or(i16::MAX)).collect();
         let rows = self
             .link
-            .query("releasing lanes", &self.release, &[(&me.0, Type::UUID), (&lanes, Type::INT2_ARRAY)])
+            .query(
+                "releasing lanes",
+                &self.release,
+                &[(&me.0, Type::UUID), (&lanes, Type::INT2_ARRAY), (&terms, Type::INT8_ARRAY)],
+            )
             .await?;
         rows.iter().map(lane).collect()
     }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use postrider_core::{HeldLane, Lane, Leases, RelayId, Renewal, Result, Start, Term};
-use rusqlite::params;
+use rusqlite::{Row, params};
+use uuid::Uuid;
 
 use super::SqliteOptions;
 use super::link::{Link, Use};
@@ -18,11 +19,14 @@ or exists (select 1 from "{p}lane" where owner is not null and owner not in (sel
 const EVICT: &str = r#"delete from "{p}relay" where expires_at < ?1"#;
 const FREE_ORPHANS: &str = r#"update "{p}lane" set owner = null
 where owner is not null and owner not in (select id from "{p}relay")"#;
+const MEMBERS: &str = r#"select id from "{p}relay" where expires_at > ?1 order by id"#;
+const OWNED: &str = r#"select lane, term, careful from "{p}lane" where owner = ?1 order by lane"#;
 const ALIVE: &str = r#"select 1 from "{p}relay" where id = ?1 and expires_at > ?2"#;
 const ANY_FREE: &str = r#"select 1 from "{p}lane" where owner is null limit 1"#;
 const ACQUIRE: &str = r#"update "{p}lane" set owner = ?1, term = term + 1, careful = not clean, clean = 0
 where lane in (select lane from "{p}lane" where owner is null order by lane limit ?2) returning lane, term, careful"#;
-const RELEASE: &str = r#"update "{p}lane" set owner = null, clean = 1, careful = 0 where lane = ?1 and owner = ?2"#;
+const RELEASE: &str = r#"update "{p}lane" set owner = null, clean = 1, careful = 0
+where lane = ?1 and owner = ?2 and term = ?3"#;
 const LEAVE: &str = r#"delete from "{p}relay" where id = ?1"#;
 const FREE_MINE: &str = r#"update "{p}lane" set owner = null where owner = ?1"#;
 
@@ -36,6 +40,11 @@ impl SqliteLeases {
     pub(super) fn new(options: Arc<SqliteOptions>) -> Self {
         Self { link: Link::new(options, Use::Settling) }
     }
+}
+
+fn held(row: &Row<'_>) -> rusqlite::Result<HeldLane> {
+    let start = if row.get::<_, bool>(2)? { Start::Careful } else { Start::Clean };
+    Ok(HeldLane { lane: Lane(row.get(0)?), term: Term(row.get(1)?), start })
 }
 
 #[async_trait]
@@ -78,6 +87,24 @@ impl Leases for SqliteLeases {
         evicted.await
     }
 
+    async fn members(&mut self) -> Result<Vec<RelayId>> {
+        let members = self.link.run(|session| {
+            session.reading("looking for the other relays", |statements| {
+                let now = statements.now()?;
+                statements.all(MEMBERS, [now.0], |row| row.get::<_, String>(0))
+            })
+        });
+        // A foreign hand may have written what is no id; such a row is evicted like any other when it expires.
+        Ok(members.await?.iter().filter_map(|id| Uuid::parse_str(id).ok().map(RelayId)).collect())
+    }
+
+    async fn owned(&mut self, me: RelayId) -> Result<Vec<HeldLane>> {
+        let owned = self.link.run(move |session| {
+            session.reading("reading the lanes held", |statements| statements.all(OWNED, [me.to_string()], held))
+        });
+        owned.await
+    }
+
     async fn acquire(&mut self, me: RelayId, want: u16) -> Result<Vec<HeldLane>> {
         let acquired = self.link.run(move |session| {
             let free =
@@ -90,23 +117,20 @@ impl Leases for SqliteLeases {
                 if statements.first(ALIVE, params![me, statements.now()?.0], |_| Ok(()))?.is_none() {
                     return Ok(Vec::new());
                 }
-                statements.all(ACQUIRE, params![me, want], |row| {
-                    let start = if row.get::<_, bool>(2)? { Start::Careful } else { Start::Clean };
-                    Ok(HeldLane { lane: Lane(row.get(0)?), term: Term(row.get(1)?), start })
-                })
+                statements.all(ACQUIRE, params![me, want], held)
             })
         });
         acquired.await
     }
 
-    async fn release(&mut self, me: RelayId, lanes: &[Lane]) -> Result<Vec<Lane>> {
+    async fn release(&mut self, me: RelayId, lanes: &[HeldLane]) -> Result<Vec<Lane>> {
         let lanes = lanes.to_vec();
         let released = self.link.run(move |session| {
             session.writing("releasing lanes", |statements| {
                 let mut released = Vec::with_capacity(lanes.len());
-                for lane in lanes {
-                    if statements.execute(RELEASE, params![lane.0, me.to_string()])? > 0 {
-                        released.push(lane);
+                for held in lanes {
+                    if statements.execute(RELEASE, params![held.lane.0, me.to_string(), held.term.0])? > 0 {
+                        released.push(held.lane);
                     }
                 }
                 Ok(released)

@@ -59,6 +59,7 @@ pub struct Hand {
     pub flights: Vec<(DestinationIndex, Flight, Vec<i64>)>,
     pub settles: Vec<Vec<Settlement>>,
     pub checks: usize,
+    pub released: Vec<HeldLane>,
     term: i64,
 }
 
@@ -81,6 +82,7 @@ impl Hand {
             flights: Vec::new(),
             settles: Vec::new(),
             checks: 0,
+            released: Vec::new(),
             term: 0,
         };
         hand.machine.on(hand.now, Event::Trusted(Tick::FAR));
@@ -104,6 +106,13 @@ impl Hand {
         self.machine.on(self.now, Event::Lost(vec![LANE]));
     }
 
+    /// The lane is wanted elsewhere.
+    pub fn hand_back(&mut self) {
+        let lane = HeldLane { lane: LANE, term: Term(self.term), start: Start::Clean };
+        self.machine.on(self.now, Event::HandBack(vec![lane]));
+        self.act();
+    }
+
     /// Takes what the machine wants now.
     pub fn act(&mut self) {
         for action in self.machine.actions(self.now) {
@@ -115,6 +124,7 @@ impl Hand {
                 }
                 Action::Settle(_, batch) => self.settles.push(batch),
                 Action::Check(_) => self.checks += 1,
+                Action::Release(lanes) => self.released.extend(lanes),
             }
         }
     }

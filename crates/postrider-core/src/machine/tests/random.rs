@@ -23,6 +23,7 @@ struct Trouble {
     replays: bool,
     stops: bool,
     kills: bool,
+    hand_backs: bool,
 }
 
 struct Scenario {
@@ -36,7 +37,7 @@ struct Scenario {
 
 fn trouble(rng: &mut Rng) -> Trouble {
     if rng.chance(120) {
-        return Trouble::default();
+        return Trouble { hand_backs: rng.chance(500), ..Trouble::default() };
     }
     if rng.chance(100) {
         return Trouble { outages: true, gently: true, store: rng.chance(300), ..Trouble::default() };
@@ -52,6 +53,7 @@ fn trouble(rng: &mut Rng) -> Trouble {
         replays: rng.chance(200),
         stops: rng.chance(200),
         kills: rng.chance(150),
+        hand_backs: rng.chance(300),
     }
 }
 
@@ -196,6 +198,10 @@ impl Scenario {
         for _ in 0..count(self.trouble.stops, rng, 2) {
             self.world.happens(rng.below(SPAN), Happening::Stop);
         }
+        for _ in 0..count(self.trouble.hand_backs, rng, 8) {
+            let lanes: Vec<_> = (0..self.world.table.lanes).map(Lane).filter(|_| rng.chance(600)).collect();
+            self.world.happens(rng.below(SPAN), Happening::HandBack(lanes));
+        }
         for _ in 0..count(self.trouble.store, rng, 3) {
             let kinds = [ErrorKind::Unavailable, ErrorKind::Unknown];
             let at = rng.below(SPAN);
@@ -270,7 +276,8 @@ impl Scenario {
 
     /// What must hold where little or nothing went wrong.
     fn judge_quiet(&self) {
-        let Trouble { outages, gently, poison, breaks, leases, crashes, store, replays, stops, kills } = self.trouble;
+        let Trouble { outages, gently, poison, breaks, leases, crashes, store, replays, stops, kills, hand_backs } =
+            self.trouble;
         if (!outages || gently) && !poison && !breaks {
             assert_eq!(self.world.seen.charged, 0, "an attempt was counted for an outage");
         }
@@ -278,7 +285,11 @@ impl Scenario {
             for broker in &self.world.brokers {
                 let rows = broker.rows();
                 let distinct: BTreeSet<_> = rows.iter().collect();
-                assert_eq!(rows.len(), distinct.len(), "a repeat without a fault (stops: {stops})");
+                assert_eq!(
+                    rows.len(),
+                    distinct.len(),
+                    "a repeat without a fault (stops: {stops}, hand-backs: {hand_backs})"
+                );
             }
         }
     }
@@ -303,7 +314,7 @@ fn whatever_happens_everything_is_delivered_or_dead_and_in_order() {
             (0..std::env::var("POSTRIDER_SEEDS").map_or(usual, |n| n.parse().unwrap())).collect()
         }
     };
-    let mut counts = [0_usize; 11];
+    let mut counts = [0_usize; 13];
     let mut failed = Vec::new();
     for seed in &seeds {
         match catch_unwind(AssertUnwindSafe(|| play(*seed))) {
@@ -320,6 +331,8 @@ fn whatever_happens_everything_is_delivered_or_dead_and_in_order() {
                     seen.paused,
                     seen.suspected,
                     seen.died,
+                    seen.handed_back,
+                    seen.handed_back_in_flight,
                 ];
                 counts.iter_mut().zip(times).for_each(|(count, times)| *count += usize::from(times > 0));
             }
@@ -339,6 +352,8 @@ fn whatever_happens_everything_is_delivered_or_dead_and_in_order() {
         "paused",
         "suspected",
         "relay died",
+        "handed back",
+        "handed back in flight",
     ];
     for (name, count) in names.iter().zip(counts) {
         println!("{name}: {count} of {} seeds", seeds.len());

@@ -62,6 +62,7 @@ fn drain(name: &str, rows: i64, key: impl Fn(i64) -> String) {
                     Event::Settled(Ok(Settled { rows, lanes }))
                 }
                 Action::Check(destination) => Event::Checked(destination, Ok(())),
+                Action::Release(_) => unreachable!("no lane goes back"),
             };
             machine.on(now(started), event);
         }

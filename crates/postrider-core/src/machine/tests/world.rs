@@ -50,6 +50,8 @@ pub enum Happening {
     Store(Option<ErrorKind>),
     Lose(Vec<Lane>),
     Gain(Vec<Lane>),
+    /// Lanes are wanted elsewhere; they come back some time after they were released.
+    HandBack(Vec<Lane>),
     Crash,
     Start,
     Stop,
@@ -76,6 +78,8 @@ pub struct Seen {
     pub paused: u64,
     pub suspected: u64,
     pub died: u64,
+    pub handed_back: u64,
+    pub handed_back_in_flight: u64,
 }
 
 pub struct World {
@@ -107,6 +111,9 @@ pub struct World {
     epoch: u64,
     stopping: bool,
     calls: (u64, u32),
+    /// What was sent and is not answered, by the machine's life and the call.
+    flying: BTreeMap<(u64, Flight), Vec<(Lane, Term)>>,
+    settling: Vec<HeldLane>,
 }
 
 impl World {
@@ -162,6 +169,8 @@ impl World {
             epoch: 0,
             stopping: false,
             calls: (0, 0),
+            flying: BTreeMap::new(),
+            settling: Vec::new(),
         }
     }
 
@@ -188,6 +197,7 @@ impl World {
         self.epoch += 1;
         self.stopping = false;
         self.machine = Machine::new(self.settings.clone());
+        self.settling.clear();
         self.reading = false;
         let trusted = Event::Trusted(Tick::after_start(Duration::from_secs(1_000_000)));
         self.machine.on(self.tick(), trusted);
@@ -349,6 +359,8 @@ impl World {
                 self.later(begins, Op::Read(epoch, read));
             }
             Action::Settle(leases, batch) => {
+                let mine = |held: &&HeldLane| batch.iter().any(|settlement| settlement.lane == held.lane);
+                self.settling = leases.iter().filter(mine).copied().collect();
                 for settlement in &batch {
                     match &settlement.outcome {
                         Outcome::Dead { .. } => self.seen.burials += 1,
@@ -364,6 +376,8 @@ impl World {
             Action::Publish(destination, flight, batch) => {
                 let view = &self.machine.destinations()[destination.get()];
                 assert!(!batch.is_empty(), "an empty call");
+                let sent = batch.iter().map(|outgoing| (outgoing.lane, outgoing.term)).collect();
+                self.flying.insert((epoch, flight), sent);
                 assert!(view.flights <= self.brokers[destination.get()].profile.max_concurrent);
                 if view.paused.is_some() {
                     assert_eq!(batch.len(), 1, "a probe is one message");
@@ -376,7 +390,22 @@ impl World {
                 self.later(after, Op::Publish(epoch, destination, flight, batch));
             }
             Action::Check(destination) => self.later(begins, Op::Check(epoch, destination)),
+            Action::Release(lanes) => self.release(lanes),
         }
+    }
+
+    /// Lanes are released: nobody may be working on them any more.
+    fn release(&mut self, lanes: Vec<HeldLane>) {
+        for held in &lanes {
+            let mine = |sent: &(Lane, Term)| *sent == (held.lane, held.term);
+            let flying = self.flying.iter().any(|((epoch, _), sent)| *epoch == self.epoch && sent.iter().any(mine));
+            assert!(!flying, "released while a message of it is on its way");
+            assert!(!self.settling.contains(held), "released while a settle of it is under way");
+            assert!(self.machine.held().iter().all(|mine| mine.lane != held.lane), "released and still held");
+            self.seen.handed_back += u64::from(self.table.terms[&held.lane] == held.term);
+        }
+        let after = self.rng.below(40_000);
+        self.happens(after, Happening::Gain(lanes.into_iter().map(|held| held.lane).collect()));
     }
 
     fn carry_on(&mut self, op: Op) {
@@ -443,6 +472,11 @@ impl World {
             }
         }
         self.reading &= !matches!(event, Event::Answered(..));
+        match &event {
+            Event::Published(flight, _) => drop(self.flying.remove(&(self.epoch, *flight))),
+            Event::Settled(_) => self.settling.clear(),
+            _ => {}
+        }
         self.machine.on(self.tick(), event);
     }
 
@@ -466,6 +500,12 @@ impl World {
                 self.answer(epoch, 20_000, Event::Lost(lanes));
             }
             Happening::Gain(lanes) => self.gain(lanes),
+            Happening::HandBack(lanes) => {
+                let held = self.machine.held().into_iter().filter(|held| lanes.contains(&held.lane));
+                let event = Event::HandBack(held.collect());
+                self.seen.handed_back_in_flight += u64::from(self.machine.destinations().iter().any(|d| d.flights > 0));
+                self.machine.on(self.tick(), event);
+            }
             Happening::Crash => {
                 self.epoch += 1;
                 self.crashes += 1;
@@ -545,6 +585,7 @@ fn brief(action: &Action) -> String {
             format!("settle {rows:?}")
         }
         Action::Check(destination) => format!("check {destination:?}"),
+        Action::Release(lanes) => format!("release {lanes:?}"),
     }
 }
 

@@ -70,8 +70,7 @@ pub async fn terms_increase_with_every_owner(harness: &dyn StoreHarness) {
         let term = held.iter().find(|held| held.lane == Lane(0)).unwrap().term;
         assert!(last < Some(term), "{last:?} then {term:?}");
         last = Some(term);
-        let lanes: Vec<Lane> = held.iter().map(|held| held.lane).collect();
-        assert_eq!(leases.release(me, &lanes).await.unwrap().len(), lanes.len());
+        assert_eq!(leases.release(me, &held).await.unwrap().len(), held.len());
         leases.leave(me).await.unwrap();
     }
 }
@@ -127,10 +126,9 @@ pub async fn a_released_lane_starts_cleanly(harness: &dyn StoreHarness) {
     leases.join(one, "one", LONG).await.unwrap();
     leases.join(two, "two", LONG).await.unwrap();
     let held = leases.acquire(one, 2).await.unwrap();
-    let lanes: Vec<Lane> = held.iter().map(|held| held.lane).collect();
-    let mut released = leases.release(one, &lanes).await.unwrap();
+    let mut released = leases.release(one, &held).await.unwrap();
     released.sort_unstable();
-    let mut expected = lanes.clone();
+    let mut expected: Vec<Lane> = held.iter().map(|held| held.lane).collect();
     expected.sort_unstable();
     assert_eq!(released, expected);
     let taken = leases.acquire(two, u16::MAX).await.unwrap();
@@ -144,8 +142,56 @@ pub async fn a_lane_of_somebody_else_is_not_released(harness: &dyn StoreHarness)
     leases.join(one, "one", LONG).await.unwrap();
     leases.join(two, "two", LONG).await.unwrap();
     let held = leases.acquire(one, 1).await.unwrap();
-    assert!(leases.release(two, &[held[0].lane]).await.unwrap().is_empty());
-    assert_eq!(leases.release(one, &[held[0].lane]).await.unwrap(), [held[0].lane]);
+    assert!(leases.release(two, &held).await.unwrap().is_empty());
+    assert_eq!(leases.release(one, &held).await.unwrap(), [held[0].lane]);
+}
+
+/// A release on a connection that was given up may come late.
+pub async fn a_release_under_an_older_term_releases_nothing(harness: &dyn StoreHarness) {
+    let mut leases = leases(harness).await;
+    let me = fresh();
+    leases.join(me, "me", LONG).await.unwrap();
+    let before = leases.acquire(me, u16::MAX).await.unwrap();
+    assert_eq!(leases.release(me, &before).await.unwrap().len(), before.len());
+    let after = leases.acquire(me, u16::MAX).await.unwrap();
+    assert!(leases.release(me, &before).await.unwrap().is_empty(), "the term in the statement is not looked at");
+    let mut owned = leases.owned(me).await.unwrap();
+    owned.sort_by_key(|held| held.lane);
+    assert_eq!(owned, after);
+}
+
+/// What an even share is made from.
+pub async fn the_living_members_are_known_in_the_order_of_their_ids(harness: &dyn StoreHarness) {
+    let mut leases = leases(harness).await;
+    assert!(leases.members().await.unwrap().is_empty());
+    let mut members: Vec<RelayId> = (0..5).map(|_| RelayId(Uuid::new_v4())).collect();
+    for me in &members {
+        leases.join(*me, "same", LONG).await.unwrap();
+    }
+    leases.join(fresh(), "dying", SHORT).await.unwrap();
+    harness.pass(SHORT + Duration::from_millis(10)).await;
+    members.sort_unstable();
+    assert_eq!(leases.members().await.unwrap(), members, "one that has expired does not count, evicted or not");
+    leases.leave(members.remove(0)).await.unwrap();
+    assert_eq!(leases.members().await.unwrap(), members);
+}
+
+/// An acquisition may have taken effect although nobody heard of it.
+pub async fn a_member_can_ask_what_it_owns_and_how_that_was_left(harness: &dyn StoreHarness) {
+    let mut leases = leases(harness).await;
+    let (dying, heir) = (fresh(), fresh());
+    leases.join(dying, "dying", SHORT).await.unwrap();
+    assert_eq!(leases.acquire(dying, 2).await.unwrap().len(), 2);
+    harness.pass(SHORT + Duration::from_millis(10)).await;
+    leases.evict().await.unwrap();
+    leases.join(heir, "heir", LONG).await.unwrap();
+    assert!(leases.owned(heir).await.unwrap().is_empty());
+    let mut acquired = leases.acquire(heir, u16::MAX).await.unwrap();
+    acquired.sort_by_key(|held| held.lane);
+    let careful = acquired.iter().filter(|held| held.start == Start::Careful).count();
+    assert_eq!((acquired.len(), careful), (usize::from(LANES), 2));
+    assert_eq!(leases.owned(heir).await.unwrap(), acquired, "it says the same as the answer to the acquisition");
+    assert!(leases.owned(dying).await.unwrap().is_empty());
 }
 
 /// Lanes never stay with a name that is gone.

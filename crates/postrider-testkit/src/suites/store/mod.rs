@@ -130,6 +130,9 @@ macro_rules! store_suite {
                 a_lane_after_an_unclean_end_starts_carefully
                 a_released_lane_starts_cleanly
                 a_lane_of_somebody_else_is_not_released
+                a_release_under_an_older_term_releases_nothing
+                the_living_members_are_known_in_the_order_of_their_ids
+                a_member_can_ask_what_it_owns_and_how_that_was_left
                 a_member_that_leaves_frees_its_lanes
                 two_relays_of_one_name_are_two_members
             }
@@ -150,6 +153,7 @@ macro_rules! store_suite {
                 a_discarded_dead_letter_is_gone
                 prune_removes_only_what_is_settled_and_past_its_time
                 prunable_is_what_prune_removes
+                two_prunes_at_once_remove_each_row_once_and_nothing_else
                 prune_is_bounded
             }
         }

@@ -160,6 +160,24 @@ pub async fn prunable_is_what_prune_removes(harness: &dyn StoreHarness) {
     assert_eq!(bench.operator.prunable(&AT_ONCE).await.unwrap(), Pruned::default());
 }
 
+/// One relay prunes at a time; where two do, by hand or while a lane changes hands, they share the work.
+pub async fn two_prunes_at_once_remove_each_row_once_and_nothing_else(harness: &dyn StoreHarness) {
+    let mut bench = Bench::new(harness).await;
+    mixed(&mut bench, harness).await;
+    harness.pass(Duration::from_millis(20)).await;
+    let mut other = harness.store().operator().await.unwrap();
+    let (mut delivered, mut dead) = (0, 0);
+    for _ in 0..4 {
+        let (one, two) = tokio::join!(bench.operator.prune(&AT_ONCE, 2), other.prune(&AT_ONCE, 2));
+        for pruned in [one.unwrap(), two.unwrap()] {
+            delivered += pruned.delivered;
+            dead += pruned.dead;
+        }
+    }
+    assert_eq!((delivered, dead), (2, 3), "each is counted once");
+    assert_eq!(bench.operator.status(100).await.unwrap().pending.value(), 5);
+}
+
 /// So many rows of each kind, and no more.
 pub async fn prune_is_bounded(harness: &dyn StoreHarness) {
     let mut bench = Bench::new(harness).await;
