@@ -56,10 +56,8 @@ fn ranges(lanes: impl Iterator<Item = Lane>) -> String {
             _ => runs.push((lane, lane)),
         }
     }
-    let shown = runs.iter().map(|(first, last)| match first == last {
-        true => first.to_string(),
-        false => format!("{first}-{last}"),
-    });
+    let shown =
+        runs.iter().map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") });
     shown.collect::<Vec<_>>().join(" ")
 }
 
