@@ -13,7 +13,7 @@ use crate::lane::{HeldLane, Lane, LaneCount, RelayId};
 /// None for a relay that is not among the living.
 pub fn share(me: RelayId, living: &[RelayId], lanes: LaneCount) -> Option<u16> {
     let rank = living.iter().filter(|other| **other < me).count();
-    let members = living.iter().any(|other| *other == me).then_some(living.len())?;
+    let members = living.contains(&me).then_some(living.len())?;
     let lanes = usize::from(lanes.get());
     let share = lanes / members + usize::from(rank < lanes % members);
     u16::try_from(share).ok()

@@ -91,7 +91,7 @@ async fn frozen(place: &Place, url: &str, writable: &dyn Fn() -> bool) {
     };
     let first = start("first");
     until("a relay that relays", || (first.ask("/readyz", None).1 == "relaying\n").then_some(()));
-    let second = start("second");
+    let _second = start("second");
     let lanes = |name: &str| {
         let status = place.run(&["status", "--json", "--store", url]).json();
         let member = status["members"].as_array().unwrap().iter().find(|member| member["name"] == name).cloned();

@@ -136,7 +136,8 @@ impl Scene {
         let since = Instant::now();
         let mut wanted: Vec<i64> = shares.iter().map(|(_, lanes)| *lanes).collect();
         let mut names: Vec<&str> = shares.iter().map(|(name, _)| *name).collect();
-        (wanted.sort_unstable(), names.sort_unstable());
+        wanted.sort_unstable();
+        names.sort_unstable();
         loop {
             let now = self.shares().await;
             let mut counts: Vec<i64> = now.values().copied().collect();
@@ -175,7 +176,8 @@ impl Scene {
             println!("        {line}");
         }
         let mut wanted: Vec<usize> = shares.iter().map(|(_, lanes)| usize::try_from(*lanes).unwrap()).collect();
-        (counts.sort_unstable(), wanted.sort_unstable());
+        counts.sort_unstable();
+        wanted.sort_unstable();
         assert_eq!(counts, wanted, "{text}");
         assert_eq!((&json["lanes"]["total"], &json["lanes"]["owned"]), (&64.into(), &64.into()), "{text}");
     }
