@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::world::Rng;
+use super::rng::Rng;
 use crate::*;
 
 /// What the broker does with everything.

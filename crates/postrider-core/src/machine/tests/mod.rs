@@ -10,6 +10,7 @@ mod handing_back;
 mod order;
 mod ordering;
 mod random;
+mod rng;
 mod speed;
 mod table;
 mod waiting;

@@ -5,7 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use super::broker::{Broker, Mode, Poison};
-use super::world::{Happening, Rng, Seen, World};
+use super::rng::Rng;
+use super::world::{Happening, Seen, World};
 use crate::machine::{Note, Ordering};
 use crate::*;
 
