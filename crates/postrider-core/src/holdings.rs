@@ -97,11 +97,11 @@ impl Holdings {
         balance
     }
 
-    /// Nothing of this lane is on its way any more, or it turned out to be somebody else's: it may be released. A lane
-    /// that was acquired again since then, under another term, is left alone.
+    /// Nothing of this lane is on its way any more, or it turned out to be somebody else's: it may be released, with the
+    /// start that it has here. A lane that was acquired again since then, under another term, is left alone.
     pub fn done(&mut self, with: HeldLane) {
-        if let Some((_, stage)) = self.lanes.get_mut(&with.lane).filter(|(held, _)| held.term == with.term) {
-            *stage = Stage::Done;
+        if let Some((held, stage)) = self.lanes.get_mut(&with.lane).filter(|(held, _)| held.term == with.term) {
+            (*held, *stage) = (with, Stage::Done);
         }
     }
 
@@ -155,6 +155,17 @@ mod tests {
 
     fn held(lane: u16, term: i64) -> HeldLane {
         HeldLane { lane: Lane(lane), term: Term(term), start: Start::Clean }
+    }
+
+    #[test]
+    fn a_lane_is_released_as_the_machine_left_it_and_not_as_it_was_acquired() {
+        let careful = |lane: u16| HeldLane { start: Start::Careful, ..held(lane, 1) };
+        let mut holdings = Holdings::new(member(0));
+        holdings.gain(&[careful(0), careful(1), held(2, 1)]);
+        holdings.done(held(0, 1));
+        holdings.done(careful(2));
+        assert_eq!(holdings.releasable(), [held(0, 1), careful(2)]);
+        assert_eq!(holdings.all(), [held(0, 1), careful(1), careful(2)], "of one nothing was said");
     }
 
     fn of(me: RelayId, lanes: u16) -> Holdings {

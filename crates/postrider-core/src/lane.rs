@@ -55,12 +55,12 @@ impl fmt::Display for RelayId {
     }
 }
 
-/// Whether the previous owner of a lane released it, or died holding it.
+/// Whether a message may be in a lane on which relays die.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Start {
     /// The lane was released, or never owned.
     Clean,
-    /// The previous owner did not release the lane.
+    /// An owner did not release the lane, and none since then has looked for the message that may have killed it.
     Careful,
 }
 

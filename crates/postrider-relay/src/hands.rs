@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use postrider_core::machine::{Event, Read};
-use postrider_core::{Error, ErrorKind};
+use postrider_core::{Error, ErrorKind, HeldLane};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{Id, JoinSet};
 use tokio::time::timeout;
@@ -92,11 +92,12 @@ impl Hands {
         Self { signals, reads, settles, leases, duty, counts, publisher, tasks, patience: plan.lease }
     }
 
-    /// Releases the lanes and meanwhile disconnects the brokers, and ends every task, whether or not they answer.
-    pub(crate) async fn put_down(mut self) {
+    /// Releases the lanes, these as they are here, and meanwhile disconnects the brokers, and ends every task, whether or
+    /// not they answer.
+    pub(crate) async fn put_down(mut self, lanes: Vec<HeldLane>) {
         drop(timeout(self.patience, self.publisher.abandon()).await);
         let (done, left) = oneshot::channel();
-        drop(self.leases.send(LeaseOrder::Leave(done)));
+        drop(self.leases.send(LeaseOrder::Leave(lanes, done)));
         drop(tokio::join!(timeout(self.patience, left), timeout(self.patience, self.publisher.close())));
         self.tasks.running.shutdown().await;
     }

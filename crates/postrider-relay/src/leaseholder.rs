@@ -44,8 +44,8 @@ pub(crate) enum LeaseOrder {
     Release(Vec<HeldLane>),
     /// Trust nothing: leave and join under a new id.
     Rejoin,
-    /// Release every lane and leave; says when it is done.
-    Leave(oneshot::Sender<()>),
+    /// Release every lane, these as they are here, and leave; says when it is done.
+    Leave(Vec<HeldLane>, oneshot::Sender<()>),
 }
 
 /// The keeper of one relay's membership.
@@ -98,11 +98,7 @@ impl Leaseholder {
                 () = sleep_until(wake) => continue,
             };
             match order {
-                Some(LeaseOrder::Release(lanes)) => {
-                    if let Some(holdings) = &mut self.holdings {
-                        lanes.into_iter().for_each(|held| holdings.done(held));
-                    }
-                }
+                Some(LeaseOrder::Release(lanes)) => self.done(lanes),
                 Some(LeaseOrder::Rejoin) => {
                     if in_time(self.ttl, self.leave()).await.is_err() {
                         self.leases = None;
@@ -111,7 +107,8 @@ impl Leaseholder {
                     self.signal(LeaseNews::Left);
                     renew_at = Instant::now();
                 }
-                Some(LeaseOrder::Leave(done)) => {
+                Some(LeaseOrder::Leave(lanes, done)) => {
+                    self.done(lanes);
                     if let Ok(Err(error)) = timeout(self.ttl, self.leave()).await {
                         tracing::warn!(%error, "the lanes could not be released; others get them when the lease ends");
                     }
@@ -236,6 +233,12 @@ impl Leaseholder {
             self.signal(LeaseNews::Gained(gained));
         }
         Ok(())
+    }
+
+    fn done(&mut self, lanes: Vec<HeldLane>) {
+        if let Some(holdings) = &mut self.holdings {
+            lanes.into_iter().for_each(|held| holdings.done(held));
+        }
     }
 
     async fn leave(&mut self) -> Result<()> {

@@ -131,7 +131,7 @@ impl RelayLoop {
 
     async fn end(self) -> Summary {
         let summary = self.report.summary(&self.machine);
-        self.hands.put_down().await;
+        self.hands.put_down(self.machine.held()).await;
         self.shared.set(self.report.last());
         summary
     }

@@ -206,6 +206,7 @@ impl Machine {
                 sent: 0,
                 waiting,
                 flying: Destinations::NONE,
+                answered: Destinations::NONE,
                 accepted: Destinations::NONE,
                 parked,
                 failed: Destinations::NONE,

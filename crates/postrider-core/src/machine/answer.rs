@@ -251,6 +251,7 @@ impl Machine {
             return false;
         }
         entry.flying = entry.flying.without(Destinations::one(destination));
+        entry.answered = entry.answered.with(Destinations::one(destination));
         if let Some(key) = entry.key.clone()
             && let Some(queue) = self.keys.queue(&key, destination)
         {

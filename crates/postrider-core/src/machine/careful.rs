@@ -2,23 +2,27 @@
 //!
 //! A relay that died may have died of a message that it had in its hands. Its successor therefore reads the rows that
 //! may have been there as heads, without their payloads, and takes them in small batches: suspicion is recorded, then
-//! the payload is fetched, then it is sent; any answer clears the suspicion. As soon as one of the next rows is suspect
-//! already, they are taken one by one, so that only the one that kills goes on collecting.
+//! the payload is fetched, then it is sent; any answer clears the suspicion. The fewest suspicions go first: what is
+//! suspect already is taken only when nothing else can go and nothing is in hands, one by one, the least suspected first.
+//! So a relay that dies over others raises the suspicion of those others, and one that is killed from outside, again and
+//! again, spreads it over all of them; only the message that kills goes on collecting by itself. What stands behind a
+//! suspect in the order of its key waits with it.
 //!
 //! What may have been in the dead relay's hands: of each lane the first rows by each way of finding them, as many as a
 //! window holds, because rows are found in that order and leave the window only by being settled. Were the dead relay's
 //! window larger, or had rows been committed behind it since, each further death would settle a window of rows in
 //! front of the one that kills: it is reached.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::Machine;
 use super::destinations::{DestinationIndex, Destinations};
 use super::events::Wanted;
 use super::outlet::Turn;
+use super::window::Window;
 use crate::error::ErrorKind;
 use crate::lane::{HeldLane, Lane, Start};
-use crate::message::MessageId;
+use crate::message::{Key, MessageId};
 use crate::row::{Content, Row, RowId};
 use crate::seams::{DeadReason, Outcome, Page};
 
@@ -42,6 +46,8 @@ pub(super) enum Care {
     Taken,
     /// Its message is here; the suspicion is being cleared.
     Clearing,
+    /// It was not sent; this suspicion, which it had before it was taken, is being put back.
+    Returning(u16),
 }
 
 /// How many rows of a lane are to be handled carefully yet, by the way in which they are found.
@@ -58,8 +64,8 @@ pub(super) struct Careful {
     lanes: BTreeMap<Lane, Left>,
     /// Heads in the window; some may have left it.
     heads: BTreeSet<RowId>,
-    /// Rows that were taken; some may have left the window, or need no care any more.
-    hands: BTreeSet<RowId>,
+    /// Rows that were taken, with their suspicion before that; some may have left the window, or need no care any more.
+    hands: BTreeMap<RowId, u16>,
     /// The row that was taken by itself: nothing is taken beside it.
     alone: Option<RowId>,
 }
@@ -74,6 +80,14 @@ impl Careful {
 
     pub(super) fn forget(&mut self, lane: Lane) {
         self.lanes.remove(&lane);
+    }
+
+    /// How the next owner of a lane is to begin, were it given away now.
+    fn left(&self, lane: Lane, window: &Window) -> Start {
+        let untried =
+            |row: &RowId| window.get(*row).is_some_and(|entry| entry.lane == lane && !matches!(entry.care, Care::None));
+        let is_careful = self.lanes.contains_key(&lane) || self.heads.iter().chain(self.hands.keys()).any(untried);
+        if is_careful { Start::Careful } else { Start::Clean }
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -93,6 +107,11 @@ impl Careful {
 }
 
 impl Machine {
+    /// A lane on its way to another owner. Where a message may kill its relay still, it is to be looked for there too.
+    pub(super) fn as_left(&self, held: HeldLane) -> HeldLane {
+        HeldLane { start: self.careful.left(held.lane, &self.window), ..held }
+    }
+
     /// The lanes held, as a read of this kind is to treat them.
     pub(super) fn lanes_for(&self, wanted: &Wanted) -> Vec<HeldLane> {
         let lanes = self.held.values();
@@ -126,15 +145,20 @@ impl Machine {
         }
     }
 
-    /// Lanes whose walk is over, and every look that it asked for, have nothing set aside that was not looked at.
+    /// Lanes whose walk is over, and every look that came of it, have nothing set aside that was not looked at.
     fn end_careful_lanes(&mut self) {
         if self.careful.lanes.is_empty() {
             return;
         }
-        let (keys, schedule, held) = (&self.keys, &self.schedule, &mut self.held);
+        let (schedule, held) = (&self.schedule, &mut self.held);
+        let only_aside =
+            |lane: Lane, left: &Left| left.new + left.due == 0 && left.aside > 0 && !schedule.will_walk(lane);
+        let unseen = match self.careful.lanes.iter().any(|(lane, left)| only_aside(*lane, left)) {
+            true => self.keys.lanes_with_exceptions(),
+            false => BTreeSet::new(),
+        };
         self.careful.lanes.retain(|lane, left| {
-            let only_aside = left.new + left.due == 0 && left.aside > 0;
-            if only_aside && !schedule.is_walking(*lane) && keys.is_quiet() {
+            if only_aside(*lane, left) && !unseen.contains(lane) {
                 left.aside = 0;
             }
             let over = left.new + left.due + left.aside == 0;
@@ -156,75 +180,91 @@ impl Machine {
         self.resolve(row);
     }
 
-    /// Takes the next careful rows, and clears the suspicion of those that a pause keeps from being sent.
+    /// Takes the next careful rows, and lets go of those that cannot be sent now.
     pub(super) fn take_care(&mut self) {
+        if self.stopping {
+            return;
+        }
         self.end_careful_lanes();
-        if self.careful.is_over() || self.stopping {
+        if self.careful.is_over() {
             return;
         }
         let paused = self.paused();
         let window = &self.window;
-        self.careful
-            .hands
-            .retain(|row| window.get(*row).is_some_and(|entry| !matches!(entry.care, Care::None | Care::Head(_))));
-        let rests = |row: &RowId| {
-            window.get(*row).is_some_and(|entry| {
-                let waits = !entry.waiting.is_empty() && entry.waiting.without(paused).is_empty();
-                entry.care == Care::Taken && !entry.settling && entry.flying.is_empty() && waits
-            })
+        let needs_care = |row: &RowId, _: &mut u16| {
+            window.get(*row).is_some_and(|entry| !matches!(entry.care, Care::None | Care::Head(_)))
         };
-        let resting: Vec<RowId> = self.careful.hands.iter().copied().filter(rests).collect();
-        resting.into_iter().for_each(|row| self.clear(row));
+        self.careful.hands.retain(needs_care);
+        let resting: Vec<RowId> = self.careful.hands.keys().copied().filter(|row| self.rests(*row, paused)).collect();
+        resting.into_iter().for_each(|row| self.let_go(row));
         if !self.settling.store_is_away() {
             self.take_heads(paused);
-            self.take_what_stands_in_front();
         }
     }
 
-    /// A head that came later may stand before a row that was taken, in the order of its key: it goes first.
-    fn take_what_stands_in_front(&mut self) {
-        let (window, keys) = (&self.window, &self.keys);
-        let in_front = |row: &RowId| {
-            let entry = window.get(*row).filter(|entry| entry.care == Care::Taken && entry.flying.is_empty())?;
-            let record = keys.get(entry.key.as_ref()?)?;
-            let front = |destination: DestinationIndex| record.queues.get(destination.get())?.waiting.front().copied();
-            entry.waiting.iter().filter_map(front).find_map(|front| match window.get(front)?.care {
-                Care::Head(suspicion) => Some((front, suspicion)),
-                Care::None | Care::Marking | Care::Marked | Care::Taken | Care::Clearing => None,
-            })
+    /// Whether a row that was taken can be sent nowhere now: wherever it waits, the destination pauses, or a head that
+    /// came later stands before it in the order of its key.
+    fn rests(&self, row: RowId, paused: Destinations) -> bool {
+        let Some(entry) = self.window.get(row) else { return false };
+        if entry.care != Care::Taken || entry.settling || !entry.flying.is_empty() || entry.waiting.is_empty() {
+            return false;
+        }
+        let record = entry.key.as_ref().and_then(|key| self.keys.get(key));
+        let behind_a_head = |destination: DestinationIndex| {
+            let queue = record.and_then(|record| record.queues.get(destination.get()));
+            let front = queue.and_then(|queue| queue.waiting.front()).and_then(|front| self.window.get(*front));
+            front.is_some_and(|front| matches!(front.care, Care::Head(_)))
         };
-        let taken: BTreeMap<RowId, u16> = self.careful.hands.iter().filter_map(in_front).collect();
-        self.take(taken);
+        entry.waiting.without(paused).iter().all(behind_a_head)
     }
 
     fn take_heads(&mut self, paused: Destinations) {
-        let Careful { heads, hands, alone, .. } = &mut self.careful;
-        let window = &self.window;
-        let suspicion = |row: RowId| match window.get(row).map(|entry| entry.care) {
-            Some(Care::Head(suspicion)) => Some(suspicion),
-            _ => None,
-        };
-        if hands.is_empty() {
-            *alone = None;
-            heads.retain(|row| suspicion(*row).is_some());
-        } else if alone.is_some() || hands.len() >= BATCH {
+        if self.careful.hands.is_empty() {
+            let window = &self.window;
+            let is_head = |row: &RowId| matches!(window.get(*row).map(|entry| entry.care), Some(Care::Head(_)));
+            self.careful.alone = None;
+            self.careful.heads.retain(is_head);
+        } else if self.careful.alone.is_some() || self.careful.hands.len() >= BATCH {
             return;
         }
-        let can_go = |row: RowId| {
-            window.get(row).is_some_and(|entry| !entry.settling && !entry.waiting.without(paused).is_empty())
-        };
-        let next = heads.iter().copied().filter(|row| can_go(*row));
-        let next = next.filter_map(|row| Some((row, suspicion(row)?))).take(BATCH);
-        let mut next: Vec<(RowId, u16)> = next.collect();
-        if next.iter().any(|(_, suspicion)| *suspicion > 0) {
-            if !hands.is_empty() {
-                return;
-            }
-            next.truncate(1);
-            *alone = next.first().map(|(row, _)| *row);
+        let (unsuspected, suspect) = self.next_heads(paused, BATCH - self.careful.hands.len());
+        if !unsuspected.is_empty() {
+            self.take(unsuspected.into_iter().map(|row| (row, 0)));
+        } else if let Some((row, suspicion)) = suspect.filter(|_| self.careful.hands.is_empty()) {
+            self.careful.alone = Some(row);
+            self.take([(row, suspicion)]);
         }
-        next.truncate(BATCH - hands.len());
-        self.take(next);
+    }
+
+    /// The heads that may go now and stand behind none that is to wait: up to so many that are not suspect, and of the
+    /// others the one that is suspected least, if no other one goes before it.
+    fn next_heads(&self, paused: Destinations, most: usize) -> (Vec<RowId>, Option<(RowId, u16)>) {
+        let mut waits: HashMap<&Key, Destinations> = HashMap::new();
+        let (mut unsuspected, mut suspect) = (Vec::new(), None);
+        for row in &self.careful.heads {
+            let Some(entry) = self.window.get(*row) else { continue };
+            let Care::Head(suspicion) = entry.care else { continue };
+            let goes = entry.waiting.without(paused);
+            if entry.settling || goes.is_empty() {
+                continue;
+            }
+            let in_front = entry.key.as_ref().and_then(|key| waits.get(key)).copied().unwrap_or(Destinations::NONE);
+            let stands_behind = !in_front.both(goes).is_empty();
+            if suspicion == 0 && !stands_behind {
+                unsuspected.push(*row);
+                if unsuspected.len() >= most {
+                    break;
+                }
+                continue;
+            }
+            if !stands_behind && suspect.is_none_or(|(_, least)| suspicion < least) {
+                suspect = Some((*row, suspicion));
+            }
+            if let Some(key) = &entry.key {
+                waits.insert(key, in_front.with(goes));
+            }
+        }
+        (unsuspected, suspect)
     }
 
     fn take(&mut self, rows: impl IntoIterator<Item = (RowId, u16)>) {
@@ -233,19 +273,27 @@ impl Machine {
                 entry.care = Care::Marking;
             }
             self.careful.heads.remove(&row);
-            self.careful.hands.insert(row);
+            self.careful.hands.insert(row, suspicion);
             self.record(row, Outcome::Suspected { suspicion: suspicion + 1 });
         }
     }
 
-    /// The relay lives, and the row is not on its way: it is not the one.
-    pub(super) fn clear(&mut self, row: RowId) {
+    /// The relay lives, and the row is not on its way. One that was answered wherever it waits is not the one that kills;
+    /// of another one nothing is known that was not known before, and it is suspected again before it is sent.
+    pub(super) fn let_go(&mut self, row: RowId) {
+        let before = self.careful.hands.get(&row).copied().unwrap_or(0);
         let Some(entry) = self.window.get_mut(row) else { return };
-        entry.care = Care::Clearing;
-        self.record(row, Outcome::Suspected { suspicion: 0 });
+        let is_innocent = entry.sent > 0 && entry.waiting.without(entry.answered).is_empty();
+        if is_innocent {
+            entry.care = Care::Clearing;
+        } else {
+            entry.care = Care::Returning(before);
+            entry.message = None;
+        }
+        self.record(row, Outcome::Suspected { suspicion: if is_innocent { 0 } else { before } });
     }
 
-    /// Suspicion was recorded, or cleared.
+    /// Suspicion was recorded, cleared, or put back.
     pub(super) fn suspected(&mut self, row: RowId, changed: bool) {
         let Some(entry) = self.window.get_mut(row) else { return };
         entry.settling = false;
@@ -253,7 +301,15 @@ impl Machine {
             self.vanished(row);
             return;
         }
-        entry.care = if entry.care == Care::Clearing { Care::None } else { Care::Marked };
+        match entry.care {
+            Care::Clearing => entry.care = Care::None,
+            Care::Returning(suspicion) => {
+                entry.care = Care::Head(suspicion);
+                self.careful.hands.remove(&row);
+                self.careful.heads.insert(row);
+            }
+            Care::None | Care::Head(_) | Care::Marking | Care::Marked | Care::Taken => entry.care = Care::Marked,
+        }
         if self.is_leaving(row) {
             self.leave_nothing_waiting(row);
         }
@@ -264,7 +320,7 @@ impl Machine {
     pub(super) fn to_load(&self) -> Vec<RowId> {
         let marked =
             |row: &&RowId| self.window.get(**row).is_some_and(|entry| entry.care == Care::Marked && !entry.settling);
-        self.careful.hands.iter().filter(marked).copied().collect()
+        self.careful.hands.keys().filter(marked).copied().collect()
     }
 
     /// Messages were fetched; what is missing is gone.

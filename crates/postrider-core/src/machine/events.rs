@@ -101,7 +101,8 @@ pub enum Action {
     Publish(DestinationIndex, Flight, Vec<Outgoing>),
     /// Settle under these leases; ends as [`Event::Settled`].
     Settle(Vec<HeldLane>, Vec<Settlement>),
-    /// Release these leases: nothing of their lanes is on its way any more. No event ends it.
+    /// Release these leases: nothing of their lanes is on its way any more. Their start says how the next owner is to
+    /// begin. No event ends it.
     Release(Vec<HeldLane>),
     /// Look at a destination; ends as [`Event::Checked`].
     Check(DestinationIndex),

@@ -42,7 +42,7 @@ impl Machine {
             match self.held.get(&wanted.lane).copied().filter(|held| held.term == wanted.term) {
                 Some(held) => {
                     self.held.remove(&held.lane);
-                    self.hand_back.leaving.insert(held.lane, held);
+                    self.hand_back.leaving.insert(held.lane, self.as_left(held));
                     self.schedule.forget(held.lane);
                 }
                 None if self.owned(wanted.lane).is_some_and(|held| held.term == wanted.term) => {}

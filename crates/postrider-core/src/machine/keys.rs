@@ -1,6 +1,6 @@
 //! What the machine remembers of a key while it has rows of it in memory, or owes it a look at the table.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use super::destinations::{DestinationIndex, Destinations};
 use super::ordering::Ordering;
@@ -279,6 +279,12 @@ impl Keys {
         records.retain(|_, record| record.lane != lane);
         self.looks.retain(|key| records.contains_key(key));
         self.deferred.retain(|key| records.contains_key(key));
+    }
+
+    /// The lanes in which exceptional rows may stand that are not looked at yet.
+    pub(super) fn lanes_with_exceptions(&self) -> BTreeSet<Lane> {
+        let unseen = self.records.values().filter(|record| record.looking || !record.aside.is_empty());
+        unseen.map(|record| record.lane).collect()
     }
 
     pub(super) fn is_quiet(&self) -> bool {

@@ -177,7 +177,8 @@ impl Machine {
         std::mem::take(&mut self.notes)
     }
 
-    /// The lanes owned, with their terms, in order: those on their way back too, until they are released.
+    /// The lanes owned, with their terms, in order: those on their way back too, until they are released. After a stop
+    /// each says how its next owner is to begin.
     pub fn held(&self) -> Vec<HeldLane> {
         let mut lanes: Vec<HeldLane> = self.held.values().copied().chain(self.hand_back.lanes()).collect();
         lanes.sort_unstable_by_key(|held| held.lane);
@@ -248,6 +249,8 @@ impl Machine {
 
     fn stop(&mut self) {
         self.stopping = true;
+        let lanes: Vec<HeldLane> = self.held.values().map(|held| self.as_left(*held)).collect();
+        self.held = lanes.into_iter().map(|held| (held.lane, held)).collect();
         for row in self.window.ids() {
             self.leave_nothing_waiting(row);
             self.resolve(row);
@@ -265,7 +268,7 @@ impl Machine {
         } else if entry.flying.is_empty() {
             match entry.care {
                 Care::None | Care::Head(_) => self.drop_rows(&[row]),
-                Care::Marking | Care::Marked | Care::Taken | Care::Clearing => self.clear(row),
+                Care::Marking | Care::Marked | Care::Taken | Care::Clearing | Care::Returning(_) => self.let_go(row),
             }
         }
     }

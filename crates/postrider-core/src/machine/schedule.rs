@@ -130,9 +130,10 @@ impl Schedule {
         }
     }
 
-    /// Whether a walk of the lane is to be made, or under way.
-    pub(super) fn is_walking(&self, lane: Lane) -> bool {
-        self.walks.iter().any(|(known, _)| *known == lane) || (self.reading && self.last == Kind::Walk)
+    /// Whether a walk of the lane is to be made, now or when a pause ends, or under way.
+    pub(super) fn will_walk(&self, lane: Lane) -> bool {
+        let under_way = self.reading && self.last == Kind::Walk;
+        under_way || self.missed.contains(&lane) || self.walks.iter().any(|(known, _)| *known == lane)
     }
 
     pub(super) fn walk_on(&mut self, lane: Lane, after: Key) {

@@ -36,6 +36,8 @@ pub(super) struct Entry {
     pub(super) waiting: Destinations,
     /// Sent, not answered.
     pub(super) flying: Destinations,
+    /// Sent and answered in this stay, whatever the answer.
+    pub(super) answered: Destinations,
     pub(super) accepted: Destinations,
     /// Must wait for the key's head there: to be set aside.
     pub(super) parked: Destinations,
@@ -53,7 +55,7 @@ pub(super) struct Entry {
 impl Entry {
     /// Whether its message is here.
     pub(super) fn is_loaded(&self) -> bool {
-        !matches!(self.care, Care::Head(_) | Care::Marking | Care::Marked)
+        !matches!(self.care, Care::Head(_) | Care::Marking | Care::Marked | Care::Returning(_))
     }
 }
 

@@ -42,8 +42,9 @@ pub trait Leases: Send + Debug {
     /// Takes up to `want` free lanes; only a living member gets any.
     async fn acquire(&mut self, me: RelayId, want: u16) -> Result<Vec<HeldLane>>;
 
-    /// Gives lanes back cleanly; to be called only after the last settle of each was answered. Returns those that
-    /// were still held under these terms: a release that takes effect late leaves a lane alone that was acquired again.
+    /// Gives lanes back; to be called only after the last settle of each was answered. The next owner of each starts
+    /// as it says here: carefully where the careful start of an earlier death was not over. Returns those that were
+    /// still held under these terms: a release that takes effect late leaves a lane alone that was acquired again.
     async fn release(&mut self, me: RelayId, lanes: &[HeldLane]) -> Result<Vec<Lane>>;
 
     /// Ends the membership.

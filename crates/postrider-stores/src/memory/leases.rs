@@ -81,7 +81,7 @@ impl Leases for MemoryLeases {
         for held in lanes.iter().filter(|held| tables.holds(me, **held)).copied().collect::<Vec<_>>() {
             if let Some(lease) = tables.leases.get_mut(&held.lane) {
                 lease.owner = None;
-                lease.clean = true;
+                lease.clean = held.start == Start::Clean;
                 released.push(held.lane);
             }
         }

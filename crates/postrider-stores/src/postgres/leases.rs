@@ -40,12 +40,13 @@ m as materialized (
 update {lane} l set owner = m.id, term = term + 1, careful = not clean, clean = false
   from c, m where l.lane = c.lane returning l.lane, l.term, l.careful";
 
-/// With the term, so that a release that takes effect late leaves a lane alone that was acquired again.
+/// With the term, so that a release that takes effect late leaves a lane alone that was acquired again. `$4` are the
+/// lanes whose next owner is to start carefully.
 const RELEASE: &str = "\
 with f as materialized (
   select lane from {lane}
    where owner = $1 and (lane, term) in (select * from unnest($2::smallint[], $3::bigint[])) for update)
-update {lane} l set owner = null, clean = true from f where l.lane = f.lane and l.owner = $1 returning l.lane";
+update {lane} l set owner = null, clean = l.lane <> all($4::smallint[]) from f where l.lane = f.lane and l.owner = $1 returning l.lane";
 
 const MEMBERS: &str = "select id from {relay} where expires_at > clock_timestamp() order by id";
 
@@ -134,14 +135,21 @@ impl Leases for PostgresLeases {
     }
 
     async fn release(&mut self, me: RelayId, lanes: &[HeldLane]) -> Result<Vec<Lane>> {
+        let number = |held: &HeldLane| i16::try_from(held.lane.0).unwrap_or(i16::MAX);
         let terms: Vec<i64> = lanes.iter().map(|held| held.term.0).collect();
-        let lanes: Vec<i16> = lanes.iter().map(|held| i16::try_from(held.lane.0).unwrap_or(i16::MAX)).collect();
+        let careful: Vec<i16> = lanes.iter().filter(|held| held.start == Start::Careful).map(number).collect();
+        let lanes: Vec<i16> = lanes.iter().map(number).collect();
         let rows = self
             .link
             .query(
                 "releasing lanes",
                 &self.release,
-                &[(&me.0, Type::UUID), (&lanes, Type::INT2_ARRAY), (&terms, Type::INT8_ARRAY)],
+                &[
+                    (&me.0, Type::UUID),
+                    (&lanes, Type::INT2_ARRAY),
+                    (&terms, Type::INT8_ARRAY),
+                    (&careful, Type::INT2_ARRAY),
+                ],
             )
             .await?;
         rows.iter().map(lane).collect()

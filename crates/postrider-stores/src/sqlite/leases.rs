@@ -25,7 +25,7 @@ const ALIVE: &str = r#"select 1 from "{p}relay" where id = ?1 and expires_at > ?
 const ANY_FREE: &str = r#"select 1 from "{p}lane" where owner is null limit 1"#;
 const ACQUIRE: &str = r#"update "{p}lane" set owner = ?1, term = term + 1, careful = not clean, clean = 0
 where lane in (select lane from "{p}lane" where owner is null order by lane limit ?2) returning lane, term, careful"#;
-const RELEASE: &str = r#"update "{p}lane" set owner = null, clean = 1, careful = 0
+const RELEASE: &str = r#"update "{p}lane" set owner = null, clean = ?4, careful = 0
 where lane = ?1 and owner = ?2 and term = ?3"#;
 const LEAVE: &str = r#"delete from "{p}relay" where id = ?1"#;
 const FREE_MINE: &str = r#"update "{p}lane" set owner = null where owner = ?1"#;
@@ -129,7 +129,8 @@ impl Leases for SqliteLeases {
             session.writing("releasing lanes", |statements| {
                 let mut released = Vec::with_capacity(lanes.len());
                 for held in lanes {
-                    if statements.execute(RELEASE, params![held.lane.0, me.to_string(), held.term.0])? > 0 {
+                    let clean = held.start == Start::Clean;
+                    if statements.execute(RELEASE, params![held.lane.0, me.to_string(), held.term.0, clean])? > 0 {
                         released.push(held.lane);
                     }
                 }

@@ -49,7 +49,12 @@ pub struct Broker {
     pub calls: Vec<Vec<MessageId>>,
     /// How long a call takes, in microseconds, at most; at least a tenth of it.
     pub latency: u64,
+    /// How often each message was in a call that failed by chance.
+    unlucky: BTreeMap<MessageId, u32>,
 }
+
+/// A message that chance has hit so often is spared: more would be its attempts, although nothing is wrong with it.
+const UNLUCKY: u32 = 3;
 
 impl Broker {
     pub fn new(order: OrderInBatch, isolation: Isolation) -> Self {
@@ -62,7 +67,19 @@ impl Broker {
             max_concurrent: 4,
         };
         let (poison, log, calls) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Self { killed: false, profile, mode: Mode::Up, poison, breaks: 0, short: 0, log, calls, latency: 2_000 }
+        let unlucky = BTreeMap::new();
+        Self {
+            killed: false,
+            profile,
+            mode: Mode::Up,
+            poison,
+            breaks: 0,
+            short: 0,
+            log,
+            calls,
+            latency: 2_000,
+            unlucky,
+        }
     }
 
     pub fn publish(&mut self, rng: &mut Rng, ids: &BTreeMap<MessageId, i64>, batch: &[Outgoing]) -> Vec<Published> {
@@ -70,7 +87,9 @@ impl Broker {
         if let Mode::Down(kind) = self.mode {
             return batch.iter().map(|_| failed(kind)).collect();
         }
-        let breaks_at = rng.chance(self.breaks).then(|| rng.below(batch.len() as u64 + 1) as usize);
+        let spared = |message: &Outgoing| self.unlucky.get(&message.message.id).is_some_and(|times| *times >= UNLUCKY);
+        let spared = batch.iter().any(spared);
+        let breaks_at = rng.chance(self.breaks).then(|| rng.below(batch.len() as u64 + 1) as usize).filter(|_| !spared);
         let reply_lost = rng.chance(500);
         let mut results: Vec<Published> = Vec::new();
         let mut closed: Vec<Key> = Vec::new();
@@ -114,8 +133,12 @@ impl Broker {
         if self.mode == Mode::Mute || (broken && shared && reply_lost) {
             return batch.iter().map(|_| failed(ErrorKind::Unknown)).collect();
         }
-        if rng.chance(self.short) {
+        let short = rng.chance(self.short) && !spared;
+        if short {
             results.pop();
+        }
+        if short || breaks_at.is_some() {
+            batch.iter().for_each(|outgoing| *self.unlucky.entry(outgoing.message.id).or_insert(0) += 1);
         }
         results
     }

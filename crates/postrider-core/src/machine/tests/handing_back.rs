@@ -1,6 +1,6 @@
 //! A lane goes back to the others: the rules one by one.
 
-use super::by_hand::{Hand, aside, row};
+use super::by_hand::{Hand, aside, head, row};
 use super::world::name;
 use crate::machine::{DestinationIndex, Event, Wanted};
 use crate::*;
@@ -182,6 +182,67 @@ fn a_settle_that_is_fenced_while_its_lane_goes_back_says_so() {
         |note: &crate::machine::Note| matches!(note, crate::machine::Note::Fenced(held) if held.term == Term(1));
     assert!(hand.machine.take_notes().iter().any(fenced));
     assert!(hand.machine.held().is_empty() && hand.released.is_empty());
+}
+
+fn careful() -> Hand {
+    let mut hand = Hand::new(1);
+    hand.lose();
+    hand.gain_as(Start::Careful);
+    hand
+}
+
+/// Answers every settle until the lane is released.
+fn let_go(hand: &mut Hand) -> Start {
+    while !hand.settles.is_empty() {
+        let rows: Vec<i64> = hand.settle().iter().map(|settlement| settlement.row.0).collect();
+        hand.settled(&rows);
+    }
+    assert_eq!((hand.released.len(), hand.machine.window().0), (1, 0));
+    hand.released[0].start
+}
+
+#[test]
+fn a_lane_that_goes_back_during_its_careful_start_starts_carefully_again() {
+    let mut unread = careful();
+    unread.hand_back();
+    assert_eq!(let_go(&mut unread), Start::Careful);
+
+    for tried in [false, true] {
+        let mut hand = careful();
+        hand.give_new(vec![head(1, Some("k"), 0), head(2, Some("k"), 1)]);
+        for kind in
+            [|wanted: &Wanted| matches!(wanted, Wanted::New), |wanted: &Wanted| matches!(wanted, Wanted::Due(_))]
+        {
+            let read = hand.read(kind).unwrap();
+            hand.answer(read, Vec::new(), false);
+        }
+        for row_id in [1, 2].into_iter().filter(|_| tried) {
+            hand.settle();
+            hand.settled(&[row_id]);
+            hand.give_to(|wanted| matches!(wanted, Wanted::Rows(_)), vec![row(row_id, Some("k"))]);
+            let flight = hand.flight(row_id);
+            hand.publish(flight, None);
+            hand.settle();
+            hand.settled(&[row_id]);
+        }
+        hand.hand_back();
+        let expected = if tried { Start::Clean } else { Start::Careful };
+        assert_eq!(let_go(&mut hand), expected, "every message of it was answered: {tried}");
+    }
+}
+
+#[test]
+fn a_stop_during_a_careful_start_leaves_the_lanes_careful() {
+    let mut hand = careful();
+    hand.give_new(vec![head(1, Some("k"), 2)]);
+    hand.machine.on(hand.now, Event::Stop);
+    hand.act();
+    while !hand.settles.is_empty() {
+        hand.settle();
+        hand.settled(&[1]);
+    }
+    assert!(hand.machine.is_drained());
+    assert_eq!(hand.machine.held()[0].start, Start::Careful);
 }
 
 #[test]

@@ -89,6 +89,8 @@ pub struct World {
     last_id: i64,
     epoch: u64,
     stopping: bool,
+    /// Between a crash and the next start.
+    down: bool,
     calls: (u64, u32),
     /// What was sent and is not answered, by the machine's life and the call.
     flying: BTreeMap<(u64, Flight), Vec<(Lane, Term)>>,
@@ -147,6 +149,7 @@ impl World {
             last_id: 0,
             epoch: 0,
             stopping: false,
+            down: false,
             calls: (0, 0),
             flying: BTreeMap::new(),
             settling: Vec::new(),
@@ -174,7 +177,7 @@ impl World {
     /// A new machine takes every lane over.
     pub fn start(&mut self) {
         self.epoch += 1;
-        self.stopping = false;
+        (self.stopping, self.down) = (false, false);
         self.machine = Machine::new(self.settings.clone());
         self.settling.clear();
         self.reading = false;
@@ -314,6 +317,8 @@ impl World {
             self.look_around();
         }
         if self.stopping && self.machine.is_drained() {
+            let lanes = self.machine.held();
+            self.left_careful(&lanes);
             self.start();
             self.act();
         }
@@ -383,8 +388,15 @@ impl World {
             assert!(self.machine.held().iter().all(|mine| mine.lane != held.lane), "released and still held");
             self.seen.handed_back += u64::from(self.table.terms[&held.lane] == held.term);
         }
+        self.left_careful(&lanes);
         let after = self.rng.below(40_000);
         self.happens(after, Happening::Gain(lanes.into_iter().map(|held| held.lane).collect()));
+    }
+
+    /// These lanes were given back: who gets them next begins as they say.
+    fn left_careful(&mut self, lanes: &[HeldLane]) {
+        let careful = lanes.iter().filter(|held| held.start == Start::Careful);
+        self.unclean.extend(careful.filter(|held| self.table.terms[&held.lane] == held.term).map(|held| held.lane));
     }
 
     fn carry_on(&mut self, op: Op) {
@@ -478,6 +490,7 @@ impl World {
                 let epoch = self.epoch;
                 self.answer(epoch, 20_000, Event::Lost(lanes));
             }
+            Happening::Gain(_) if self.down => {}
             Happening::Gain(lanes) => self.gain(lanes),
             Happening::HandBack(lanes) => {
                 let held = self.machine.held().into_iter().filter(|held| lanes.contains(&held.lane));
@@ -490,7 +503,7 @@ impl World {
                 self.crashes += 1;
                 self.unclean = (0..self.table.lanes).map(Lane).collect();
                 self.machine = Machine::new(self.settings.clone());
-                (self.stopping, self.reading) = (false, false);
+                (self.stopping, self.reading, self.down) = (false, false, true);
                 self.happens(5_000, Happening::Start);
             }
             Happening::Start => self.start(),

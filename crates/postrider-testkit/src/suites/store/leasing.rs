@@ -135,6 +135,24 @@ pub async fn a_released_lane_starts_cleanly(harness: &dyn StoreHarness) {
     assert!(taken.iter().all(|held| held.start == Start::Clean), "{taken:?}");
 }
 
+/// Whoever gives a lane back before it was looked through leaves that to the next one.
+pub async fn a_lane_released_during_its_careful_start_starts_carefully_again(harness: &dyn StoreHarness) {
+    let mut leases = leases(harness).await;
+    let (dying, heir) = (fresh(), fresh());
+    leases.join(dying, "dying", SHORT).await.unwrap();
+    assert_eq!(leases.acquire(dying, u16::MAX).await.unwrap().len(), usize::from(LANES));
+    harness.pass(SHORT + Duration::from_millis(10)).await;
+    leases.evict().await.unwrap();
+    leases.join(heir, "heir", LONG).await.unwrap();
+    let mut held = leases.acquire(heir, u16::MAX).await.unwrap();
+    held[0].start = Start::Clean;
+    assert_eq!(leases.release(heir, &held).await.unwrap().len(), held.len());
+    for again in leases.acquire(heir, u16::MAX).await.unwrap() {
+        let left = held.iter().find(|held| held.lane == again.lane).unwrap().start;
+        assert_eq!(again.start, left, "{again:?}");
+    }
+}
+
 /// Releasing is for owners.
 pub async fn a_lane_of_somebody_else_is_not_released(harness: &dyn StoreHarness) {
     let mut leases = leases(harness).await;

@@ -129,6 +129,7 @@ macro_rules! store_suite {
                 a_renewed_member_is_not_evicted
                 a_lane_after_an_unclean_end_starts_carefully
                 a_released_lane_starts_cleanly
+                a_lane_released_during_its_careful_start_starts_carefully_again
                 a_lane_of_somebody_else_is_not_released
                 a_release_under_an_older_term_releases_nothing
                 the_living_members_are_known_in_the_order_of_their_ids
