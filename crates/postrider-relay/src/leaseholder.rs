@@ -109,7 +109,7 @@ impl Leaseholder {
                 }
                 Some(LeaseOrder::Leave(lanes, done)) => {
                     self.done(lanes);
-                    if let Ok(Err(error)) = timeout(self.ttl, self.leave()).await {
+                    if let Err(error) = self.leave_for_good().await {
                         tracing::warn!(%error, "the lanes could not be released; others get them when the lease ends");
                     }
                     done.send(()).unwrap_or_default();
@@ -239,6 +239,17 @@ impl Leaseholder {
         if let Some(holdings) = &mut self.holdings {
             lanes.into_iter().for_each(|held| holdings.done(held));
         }
+    }
+
+    /// Leaves within a lease time, and tries it once more on a new connection, so that one answer that is lost does not
+    /// keep the others from the lanes.
+    async fn leave_for_good(&mut self) -> Result<()> {
+        let each = self.ttl / 2;
+        if in_time(each, self.leave()).await.is_ok() {
+            return Ok(());
+        }
+        self.leases = None;
+        in_time(each, self.leave()).await
     }
 
     async fn leave(&mut self) -> Result<()> {
