@@ -11,9 +11,10 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::Duration;
 
+use crate::copy::Copy;
 use crate::process::{Ran, run, tail};
 use crate::tree::Tree;
 use crate::{Result, table};
@@ -33,7 +34,7 @@ struct Break {
 /// Runs the verb.
 pub fn main(tree: &Tree, arguments: &[String]) -> Result<ExitCode> {
     let breaks = chosen(tree, arguments)?;
-    let copy = Copy::make(tree)?;
+    let copy = Copy::make(tree, "breaks")?;
     let logs = tree.fresh_folder("breaks")?;
     let mut whole = HashMap::new();
     let (mut rows, mut failed) = (Vec::new(), 0);
@@ -86,7 +87,7 @@ fn judge(
     }
     // A test that is red anyway, or that does not exist, proves nothing.
     if !whole.contains_key(&one.test) {
-        let ran = copy.test(one, &logs.join(format!("{}.whole", one.name)))?;
+        let ran = test(copy, one, &logs.join(format!("{}.whole", one.name)))?;
         whole.insert(one.test.clone(), ran.succeeded() && passed(&ran) > 0);
     }
     if whole.get(&one.test) != Some(&true) {
@@ -95,7 +96,7 @@ fn judge(
     if !copy.git(&["apply", &one.file.to_string_lossy()])? {
         return Ok(Err("the patch no longer applies".to_owned()));
     }
-    let ran = copy.test(one, &logs.join(format!("{}.broken", one.name)))?;
+    let ran = test(copy, one, &logs.join(format!("{}.broken", one.name)))?;
     copy.restore()?;
     let red: Vec<&str> =
         ran.out.lines().filter_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED")).collect();
@@ -108,6 +109,10 @@ fn judge(
     } else {
         Err(format!("no test failed, but the command did ({})\n{}", ran.ending(), tail(&ran.err, 20)))
     })
+}
+
+fn test(copy: &Copy, one: &Break, log: &Path) -> Result<Ran> {
+    run(copy.cargo().args(&one.test), log, LIMIT)
 }
 
 /// How many cases a cargo test command passed.
@@ -133,74 +138,6 @@ impl Break {
             return Err(format!("{name}.patch: its test is not a cargo command").into());
         }
         Ok(Self { promise, test: test[1..].to_vec(), file: file.to_owned(), name })
-    }
-}
-
-/// A second working tree of HEAD, with a target folder of its own so that no broken program gets into the true one.
-struct Copy {
-    main: PathBuf,
-    folder: PathBuf,
-    target: PathBuf,
-}
-
-impl Copy {
-    fn make(tree: &Tree) -> Result<Self> {
-        let base = tree.target.join("breaks");
-        let copy = Self { main: tree.root.clone(), folder: base.join("tree"), target: base.join("target") };
-        copy.remove()?;
-        fs::create_dir_all(&base)?;
-        let dirty = Command::new("git").current_dir(&tree.root).args(["status", "--porcelain"]).output()?;
-        if !dirty.stdout.is_empty() {
-            println!("breaks are made in a copy of HEAD; what is not committed is not in it");
-        }
-        let out = Command::new("git")
-            .current_dir(&tree.root)
-            .args(["worktree", "add", "--detach", "--force"])
-            .arg(&copy.folder)
-            .arg("HEAD")
-            .output()?;
-        if !out.status.success() {
-            return Err(format!("git worktree add: {}", String::from_utf8_lossy(&out.stderr).trim()).into());
-        }
-        Ok(copy)
-    }
-
-    fn git(&self, words: &[&str]) -> Result<bool> {
-        Ok(Command::new("git").current_dir(&self.folder).args(words).output()?.status.success())
-    }
-
-    /// Undoes a break.
-    fn restore(&self) -> Result<()> {
-        if self.git(&["checkout", "--force", "HEAD", "--", "."])? && self.git(&["clean", "-fdq"])? {
-            Ok(())
-        } else {
-            Err("the copy could not be restored".into())
-        }
-    }
-
-    fn test(&self, one: &Break, log: &Path) -> Result<Ran> {
-        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        command.current_dir(&self.folder).args(&one.test).env("CARGO_TARGET_DIR", &self.target);
-        for name in ["CARGO_MANIFEST_DIR", "CARGO_PKG_NAME", "CARGO_PKG_VERSION", "CARGO_MANIFEST_PATH"] {
-            command.env_remove(name);
-        }
-        run(&mut command, log, LIMIT)
-    }
-
-    fn remove(&self) -> Result<()> {
-        if self.folder.exists() {
-            fs::remove_dir_all(&self.folder)?;
-        }
-        Command::new("git").current_dir(&self.main).args(["worktree", "prune"]).output()?;
-        Ok(())
-    }
-}
-
-impl Drop for Copy {
-    fn drop(&mut self) {
-        if let Err(error) = self.remove() {
-            eprintln!("{}: the copy could not be removed: {error}", self.folder.display());
-        }
     }
 }
 

@@ -1,12 +1,16 @@
 //! Checks, tests, shows and breaks of the workspace: `cargo xtask --help`.
 
 mod breaks;
+mod bugs;
 mod check;
+mod copy;
 mod process;
+mod reliability;
 mod servers;
 mod shows;
 mod table;
 mod test;
+mod torture;
 mod tree;
 
 use std::process::ExitCode;
@@ -27,8 +31,14 @@ verbs:
                                   contains TEXT (and judges no named row)
   servers [--install]             the servers that the tests use, found or not. --install installs the missing ones as
                                   root with apt-get, without starting any service
-  show main.N [--report]          runs Show N of the work called main; --report keeps it under docs/reports/
+  show NAME.N [--report]          runs Show N of the work called NAME; --report keeps it under docs/reports/
   show                            lists the shows
+  torture [--dev] [--report]      real relays and servers under faults drawn from a seed, and a verdict; further arguments
+       [ARGUMENTS...]             are those of the torturer (--seed --minutes --store --broker --relays --faults ...).
+                                  --report keeps report and picture under docs/reports/
+  torture --bugs [NAME...]        applies each patch of crates/postrider-torture/bugs/ to a copy of HEAD and demands that
+                                  torture finds it
+  reliability                     writes the summary in docs/reliability.md anew from the kept reports
   breaks [NAME...]                applies each patch of crates/postrider-testkit/breaks/ to a copy of HEAD and demands
                                   that the test named in its header turns red
 
@@ -68,6 +78,8 @@ fn in_tree(tree: &Tree, verb: &str, rest: &[String]) -> Result<ExitCode> {
         "test" => test::main(tree, rest),
         "show" => shows::main(tree, rest),
         "breaks" => breaks::main(tree, rest),
+        "torture" => torture::main(tree, rest),
+        "reliability" => reliability::main(tree, rest),
         other => {
             eprintln!("there is no verb {other:?}\n\n{HELP}");
             Ok(ExitCode::from(2))

@@ -18,6 +18,7 @@ const SERVERS: &[Server] = &[
     Server { package: "nats-server", needed_for: "the NATS broker", found: nats },
     Server { package: "pgbouncer", needed_for: "PostgreSQL behind a pool", found: pgbouncer },
     Server { package: "python3-psycopg", needed_for: "a writer in another language", found: psycopg },
+    Server { package: "libfaketime", needed_for: "clocks that are off", found: faketime },
 ];
 
 /// Runs the verb. `--pretend-missing` shows what is said where nothing is installed; it installs nothing.
@@ -171,6 +172,12 @@ fn pgbouncer() -> Option<PathBuf> {
 fn psycopg() -> Option<PathBuf> {
     let out = Command::new("/usr/bin/python3").args(["-c", "import psycopg; print(psycopg.__file__)"]).output().ok()?;
     out.status.success().then(|| PathBuf::from(String::from_utf8_lossy(&out.stdout).trim()))
+}
+
+/// Where Debian puts it.
+fn faketime() -> Option<PathBuf> {
+    let file = format!("/usr/lib/{}-linux-gnu/faketime/libfaketimeMT.so.1", std::env::consts::ARCH);
+    Some(PathBuf::from(file)).filter(|file| file.is_file())
 }
 
 #[cfg(test)]

@@ -24,6 +24,8 @@ const FLOORS: &[(&str, u8)] = &[
 /// Beside the floors: used by the tests of every crate, and knowing only the words of the core.
 const TESTKIT: &str = "postrider-testkit";
 const XTASK: &str = "xtask";
+/// Beside the floors too: a program for developers that treats the product as a black box.
+const TORTURE: &str = "postrider-torture";
 
 /// Crates with one folder per backend; a folder must not know its neighbour.
 const BACKENDS: [&str; 2] = ["postrider-stores", "postrider-brokers"];
@@ -41,7 +43,7 @@ fn judge(metadata: &Metadata, root: &Path) -> Vec<String> {
     let ours = |name: &str| metadata.packages.iter().any(|package| package.name == name);
     let mut findings = Vec::new();
     for package in &metadata.packages {
-        let beside = package.name == TESTKIT || package.name == XTASK;
+        let beside = [TESTKIT, XTASK, TORTURE].contains(&package.name.as_str());
         if !beside && floor(package, root).is_none() {
             findings.push(format!("{}: on no floor; give it one in xtask/src/check/floors.rs", package.name));
         }
@@ -57,6 +59,13 @@ fn judge(metadata: &Metadata, root: &Path) -> Vec<String> {
 
 /// Why `from` may not depend on `to`.
 fn refused(from: &Package, to: &Package, kind: Option<&str>, root: &Path) -> Option<&'static str> {
+    if to.name == TORTURE {
+        return Some("nothing depends on the torturer");
+    }
+    if from.name == TORTURE {
+        return (to.name != TESTKIT && to.name != "postrider")
+            .then_some("a black box: it knows what applications import, and the testkit");
+    }
     if to.name == TESTKIT {
         return (kind != Some("dev")).then_some("the testkit is for tests: make it a dev-dependency");
     }
@@ -134,6 +143,8 @@ mod tests {
             package("postrider-stores", &[("postrider-core", None)]),
             package("postrider-relay", &[("postrider-core", None), ("postrider-stores", Some("dev"))]),
             package("postrider-testkit", &[("postrider-core", None)]),
+            package("postrider", &[("postrider-core", None)]),
+            package("postrider-torture", &[("postrider", None), ("postrider-testkit", None)]),
         ]);
         assert_eq!(found, [""; 0]);
     }
@@ -147,9 +158,14 @@ mod tests {
             package("postrider-relay", &[]),
             package("postrider-testkit", &[("postrider-relay", None)]),
             package("postrider-more", &[]),
+            package("postrider-torture", &[("postrider-relay", None)]),
         ]);
-        let starts = ["postrider-core -> postrider-relay: upward", "postrider-stores -> postrider-brokers: sideways"];
-        assert_eq!(found.len(), 5, "{found:#?}");
+        let starts = [
+            "postrider-torture -> postrider-relay: a black box",
+            "postrider-core -> postrider-relay: upward",
+            "postrider-stores -> postrider-brokers: sideways",
+        ];
+        assert_eq!(found.len(), 6, "{found:#?}");
         for start in starts {
             assert!(found.iter().any(|line| line.starts_with(start)), "{start} in {found:#?}");
         }

@@ -1,10 +1,12 @@
-//! `cargo xtask show main.N`: what the product is seen to do, step by step.
+//! `cargo xtask show NAME.N`: what the product is seen to do, step by step.
 //!
 //! One file per show. A step whose command, test or file is not there yet says "not built yet" and is a failure: a
 //! show is never green for what it did not do.
 
 mod duplicates;
 mod fire_4;
+mod fire_1;
+mod fire_2;
 mod main_0;
 mod main_1;
 mod main_2;
@@ -44,6 +46,8 @@ const SHOWS: &[&Show] = &[
     &main_7::SHOW,
     &main_8::SHOW,
     &fire_4::SHOW,
+    &fire_1::SHOW,
+    &fire_2::SHOW,
 ];
 
 /// Runs the verb.

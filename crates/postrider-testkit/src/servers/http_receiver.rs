@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -59,6 +60,17 @@ type Script = dyn Fn(&Request, u64) -> Answer + Send + Sync;
 struct Shared {
     script: Mutex<Arc<Script>>,
     requests: Mutex<Vec<Request>>,
+    keep: Keep,
+    arrived: AtomicU64,
+}
+
+/// What the receiver keeps of the requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// All of them, for [`HttpReceiver::requests`].
+    Everything,
+    /// None: the script sees each once.
+    Nothing,
 }
 
 /// A receiver on a free port of 127.0.0.1, speaking HTTP/1.1 with persistent connections.
@@ -82,12 +94,25 @@ impl HttpReceiver {
     /// # Errors
     /// When no port can be had.
     pub async fn start() -> Result<Self, ServerError> {
+        Self::start_keeping(Keep::Everything).await
+    }
+
+    /// Starts a receiver that answers 204 to everything and keeps all requests, or none.
+    ///
+    /// # Errors
+    /// When no port can be had.
+    pub async fn start_keeping(keep: Keep) -> Result<Self, ServerError> {
         let failed = |error| ServerError::failed("starting the HTTP receiver", error);
         let listener = listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).map_err(failed)?;
         let script: Arc<Script> = Arc::new(|_: &Request, _| Answer::Status(204));
         let receiver = Self {
             address: listener.local_addr().map_err(failed)?,
-            shared: Arc::new(Shared { script: Mutex::new(script), requests: Mutex::default() }),
+            shared: Arc::new(Shared {
+                script: Mutex::new(script),
+                requests: Mutex::default(),
+                keep,
+                arrived: AtomicU64::new(0),
+            }),
             running: Mutex::default(),
             connections: Arc::default(),
         };
@@ -110,7 +135,7 @@ impl HttpReceiver {
         *lock(&self.shared.script) = Arc::new(script);
     }
 
-    /// Every request that arrived whole, in the order of arrival.
+    /// Every request that arrived whole, in the order of arrival; none where none is kept.
     pub fn requests(&self) -> Vec<Request> {
         lock(&self.shared.requests).clone()
     }
@@ -176,11 +201,10 @@ async fn serve_connection(stream: TcpStream, shared: Arc<Shared>) {
     let _ = stream.set_nodelay(true);
     let mut stream = BufReader::new(stream);
     while let Ok(Some(request)) = read_request(&mut stream).await {
-        let nth = {
-            let mut requests = lock(&shared.requests);
-            requests.push(request.clone());
-            requests.len() as u64 - 1
-        };
+        let nth = shared.arrived.fetch_add(1, Ordering::SeqCst);
+        if shared.keep == Keep::Everything {
+            lock(&shared.requests).push(request.clone());
+        }
         let script = Arc::clone(&lock(&shared.script));
         match answer(&mut stream, script(&request, nth)).await {
             Ok(Next::Request) => {}

@@ -1,0 +1,91 @@
+//! What left the outbox, by whom, and what was given up.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::{Case, Finding};
+use crate::moment::Moment;
+use crate::record::Class;
+
+/// The databases stamp in milliseconds at worst.
+const STAMP: Duration = Duration::from_millis(3);
+
+/// I6: no row leaves the outbox before the broker has the message.
+pub fn retention(case: &Case<'_>) -> Finding {
+    let mut finding = Finding::new("I6", "no row leaves the outbox before the broker took the message");
+    let mut first: HashMap<Uuid, Moment> = HashMap::new();
+    for delivered in &case.record.delivered {
+        first.entry(delivered.id).or_insert(delivered.at);
+    }
+    let mut checked = 0_u64;
+    for (id, written) in &case.record.written {
+        let Some(settled) = &written.settled else { continue };
+        checked += 1;
+        match first.get(id) {
+            Some(at) if *at <= settled.at.after(STAMP) => {}
+            Some(at) => finding.breaks_at(written.key, written.n, || {
+                format!("{id} of key {} left at {} and was delivered at {at}", written.key, settled.at)
+            }),
+            None => finding.breaks_at(written.key, written.n, || {
+                format!("{id} of key {} left at {} and was never delivered", written.key, settled.at)
+            }),
+        }
+    }
+    finding.measured = format!("rows that left {checked}");
+    finding
+}
+
+/// I8: only the lane's owner removes rows, under the term under which it published them.
+pub fn fencing(case: &Case<'_>) -> Finding {
+    let mut finding = Finding::new("I8", "only the owner of a lane, under its term, changes its rows");
+    let mut terms: HashMap<Uuid, HashSet<i64>> = HashMap::new();
+    for delivered in &case.record.delivered {
+        terms.entry(delivered.id).or_default().insert(delivered.term);
+    }
+    let mut checked = 0_u64;
+    for (id, written) in &case.record.written {
+        let Some(settled) = &written.settled else { continue };
+        checked += 1;
+        let published = terms.get(id).is_some_and(|terms| terms.contains(&settled.term));
+        if !settled.by_owner {
+            finding.breaks_at(written.key, written.n, || {
+                format!("{id} of key {} left at {} by a relay that did not own its lane", written.key, settled.at)
+            });
+        } else if terms.contains_key(id) && !published {
+            finding.breaks_at(written.key, written.n, || {
+                let (key, at, term) = (written.key, settled.at, settled.term);
+                format!("{id} of key {key} left at {at} under term {term} and was published under {:?}", terms.get(id))
+            });
+        }
+    }
+    finding.measured = format!("rows that left {checked}");
+    finding
+}
+
+/// I11: poison dies, and nothing else does.
+pub fn isolation(case: &Case<'_>) -> Finding {
+    let mut finding = Finding::new("I11", "what no broker takes becomes a dead letter, and nothing else does");
+    let dead: HashMap<Uuid, i16> = case.dead.iter().copied().collect();
+    for (id, reason) in &dead {
+        match case.record.written.get(id) {
+            Some(written) if written.key.class == Class::Poison => {}
+            Some(written) => finding.breaks_at(written.key, written.n, || {
+                format!("{id} of key {} was given up, reason {reason}", written.key)
+            }),
+            None => finding.breaks(|| format!("{id}, which nobody wrote, was given up")),
+        }
+    }
+    let poisoned =
+        case.record.written.iter().filter(|(_, written)| written.key.class == Class::Poison && written.in_ledger);
+    let mut poison = 0_u64;
+    for (id, written) in poisoned {
+        poison += 1;
+        if case.drained.is_some() && !dead.contains_key(id) {
+            finding.breaks_at(written.key, written.n, || format!("{id} is poison and no dead letter"));
+        }
+    }
+    finding.measured = format!("poisoned {poison}, dead {}", dead.len());
+    finding
+}

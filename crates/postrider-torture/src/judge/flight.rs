@@ -1,0 +1,88 @@
+//! Bounds, what was written down as wrong on the way, and whether the run proves anything.
+
+use std::time::Duration;
+
+use super::{Case, Finding, repeats};
+use crate::plan::Kind;
+
+const MOST_MEMORY: u64 = 256 << 20;
+const MOST_FILES: u64 = 128;
+const MOST_CONNECTIONS: u64 = 12;
+
+/// I12: memory, files and connections of a relay.
+pub fn bounds(case: &Case<'_>) -> Finding {
+    let mut finding = Finding::new("I12", "memory, open files and connections of a relay are bounded");
+    let highest = case.record.highest;
+    for (what, found, most) in [
+        ("bytes of memory", highest.rss, MOST_MEMORY),
+        ("open files", highest.files, MOST_FILES),
+        ("connections", highest.connections, MOST_CONNECTIONS),
+    ] {
+        if found > most {
+            finding.breaks(|| format!("{found} {what}, at most {most} expected"));
+        }
+    }
+    finding.measured = format!(
+        "memory {} MB, files {}, connections {}, backlog {}",
+        highest.rss >> 20,
+        highest.files,
+        highest.connections,
+        highest.backlog
+    );
+    finding
+}
+
+/// What was written down as wrong on the way, for one invariant.
+pub fn told(id: &'static str, says: &'static str, case: &Case<'_>) -> Finding {
+    let mut finding = Finding::new(id, says);
+    for (_, what) in case.record.wrong.iter().filter(|(invariant, _)| *invariant == id) {
+        finding.breaks(|| what.clone());
+    }
+    finding.measured = format!("{} wrong", finding.broken);
+    finding
+}
+
+/// Why the run proves little.
+///
+/// Ten minutes must have every chosen kind three times and sixty faults in all; other lengths as much in proportion.
+pub fn vacuous(case: &Case<'_>) -> Vec<String> {
+    let mut why = Vec::new();
+    let kinds: Vec<Kind> = case.settings.kinds().unwrap_or_default();
+    if kinds.is_empty() {
+        return why;
+    }
+    let record = case.record;
+    let load = case.settings.load().as_secs();
+    let each = ((3 * load + 300) / 600).min(20);
+    let wanted_in_all = load / 10;
+    for kind in &kinds {
+        let count = record.faults.iter().filter(|fault| fault.kind == *kind).count() as u64;
+        if count < each {
+            why.push(format!("{} happened {count} times, {each} are wanted", kind.name()));
+        }
+    }
+    let all = record.faults.len() as u64;
+    if all < wanted_in_all {
+        why.push(format!("{all} faults, {wanted_in_all} are wanted"));
+    }
+    let (mut wanted, mut hit) = (0_u64, 0_u64);
+    for fault in record.faults.iter().filter(|fault| fault.kind.wants_flight()) {
+        wanted += 1;
+        hit += u64::from(fault.in_flight > 0);
+    }
+    if hit * 2 < wanted {
+        why.push(format!("{hit} of {wanted} kills and pauses had messages in flight, half are wanted"));
+    }
+    if kinds.contains(&Kind::WriterCut) && record.ends.unknown == 0 {
+        why.push("no commit had an unknown end".to_owned());
+    }
+    let spent: Duration = record.faults.iter().map(|fault| fault.until.min(case.ended).since(fault.from)).sum();
+    let moves = kinds.iter().any(|kind| matches!(kind, Kind::RelayKill | Kind::RelayPause | Kind::RelayTerm));
+    if moves && record.takeovers < spent.as_secs() / 30 {
+        why.push(format!("lanes changed hands {} times in {} s of faults", record.takeovers, spent.as_secs()));
+    }
+    if kinds.contains(&Kind::RelayKill) && repeats::count(&record.delivered) == 0 {
+        why.push("there was no repeat at all: the kills missed".to_owned());
+    }
+    why
+}

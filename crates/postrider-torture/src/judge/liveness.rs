@@ -1,0 +1,134 @@
+//! Time: gaps, recovery, takeovers, and the application's own transactions.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::{Case, Finding, MAX_BACKOFF, aftermath, outside, windows, within};
+use crate::moment::Moment;
+use crate::plan::Kind;
+use crate::record::{Class, Fault};
+
+/// What a poll, a page and a busy machine may add.
+const GRACE: Duration = Duration::from_secs(2);
+/// What draining may take on top of the backlog's own time.
+const RECOVERY: Duration = Duration::from_secs(15);
+/// Messages per second that a backlog drains with at least.
+const DRAIN: u64 = 300;
+/// What a takeover may take on top of the lease.
+const TAKEOVER: Duration = Duration::from_secs(3);
+
+/// I9: while nothing is wrong, nothing waits longer than a lease, a backoff and a little.
+pub fn gaps(case: &Case<'_>) -> Finding {
+    let mut finding = Finding::new("I9", "no message waits undisturbed for longer than lease + backoff + 2 s");
+    let bound = case.settings.lease() + MAX_BACKOFF + GRACE;
+    let disturbed = windows(&case.record.faults, aftermath(case.settings), |_| true);
+    let mut first: HashMap<Uuid, Moment> = HashMap::new();
+    for delivered in &case.record.delivered {
+        first.entry(delivered.id).or_insert(delivered.at);
+    }
+    let mut longest = Duration::ZERO;
+    for (id, written) in &case.record.written {
+        if !written.in_ledger || written.key.class == Class::Poison || written.acknowledged == Moment::NEVER {
+            continue;
+        }
+        let until = first.get(id).copied().unwrap_or(case.ended);
+        let waited = outside(&disturbed, written.acknowledged, until);
+        longest = longest.max(waited);
+        if waited > bound {
+            finding.breaks_at(written.key, written.n, || {
+                let (key, from) = (written.key, written.acknowledged);
+                format!("{id} of key {key} waited from {from} to {until}, undisturbed for {waited:.1?}")
+            });
+        }
+    }
+    finding.measured = format!("longest {longest:.2?} of {bound:.1?}");
+    finding
+}
+
+/// I10: after the last fault the backlog is gone in time; a killed relay's lanes have another owner in time.
+pub fn recovery(case: &Case<'_>) -> Finding {
+    let mut finding = Finding::new("I10", "after the last fault the backlog drains; takeover within lease + 3 s");
+    let allowed = RECOVERY + Duration::from_secs(case.backlog / DRAIN) + case.settings.lease();
+    match case.drained {
+        Some(drained) => {
+            let took = drained.since(case.healed);
+            finding.measured = format!("{} drained in {took:.1?} of {allowed:.0?}", case.backlog);
+            if took > allowed {
+                finding.breaks(|| format!("it took {took:.1?}"));
+            }
+        }
+        None => {
+            finding.measured = format!("{} waited when everything had healed", case.backlog);
+            finding.breaks(|| format!("{} messages still wait at {}", case.pending.len(), case.ended));
+        }
+    }
+    let bound = case.settings.lease() + TAKEOVER;
+    let all = takeovers(&case.record.faults);
+    for (fault, took) in &all {
+        if *took > bound {
+            finding.breaks(|| format!("the lanes of {} had no owner for {took:.1?} from {}", fault.target, fault.from));
+        }
+    }
+    let worst = all.iter().map(|(_, took)| *took).max().unwrap_or_default();
+    finding.measured += &format!("; {} takeovers, longest {worst:.1?} of {bound:.1?}", all.len());
+    finding
+}
+
+/// Takeovers after a kill that nothing else was in the way of.
+pub fn takeovers(faults: &[Fault]) -> Vec<(&Fault, Duration)> {
+    let alone = |fault: &Fault, took: Duration| {
+        let until = fault.from.after(took);
+        !faults.iter().any(|other| {
+            !std::ptr::eq(other, fault)
+                && other.kind != Kind::WriterCut
+                && other.from <= until
+                && other.until.after(Duration::from_secs(3)) >= fault.from
+        })
+    };
+    faults
+        .iter()
+        .filter_map(|fault| Some((fault, fault.takeover?)))
+        .filter(|(fault, took)| alone(fault, *took))
+        .collect()
+}
+
+/// I14: faults of relays and broker do nothing to the application's own transactions.
+pub fn application(case: &Case<'_>) -> Finding {
+    let mut finding = Finding::new("I14", "the application's transactions do not feel faults of relays and broker");
+    let all = windows(&case.record.faults, Duration::from_secs(2), |_| true);
+    let own = windows(&case.record.faults, Duration::from_secs(10), |fault| fault.kind.touches_application());
+    let (mut quiet, mut during, mut failed) = (Vec::new(), Vec::new(), 0_u64);
+    for felt in &case.record.felt {
+        let end = felt.at.after(felt.took);
+        if within(&own, felt.at) || within(&own, end) {
+            continue;
+        }
+        let hurt = within(&all, felt.at) || within(&all, end);
+        if felt.well {
+            if hurt { during.push(felt.took) } else { quiet.push(felt.took) }
+        } else {
+            failed += 1;
+            finding.breaks(|| format!("a transaction failed at {}, and nothing was wrong with the database", felt.at));
+        }
+    }
+    let (before, under) = (percentile(&mut quiet, 99), percentile(&mut during, 99));
+    finding.measured = format!(
+        "p99 {before:.1?} in quiet ({}), {under:.1?} under faults of others ({}), failed {failed}",
+        quiet.len(),
+        during.len()
+    );
+    // Enough of both, or the 99th of a hundred says nothing.
+    if quiet.len() >= 300 && during.len() >= 300 && under > before * 2 + Duration::from_millis(50) {
+        finding.breaks(|| format!("p99 grew from {before:.1?} to {under:.1?}"));
+    }
+    finding
+}
+
+/// The time that this part of all, in percent, did not exceed.
+pub fn percentile(times: &mut [Duration], percent: usize) -> Duration {
+    times.sort_unstable();
+    let index = (times.len() * percent / 100).min(times.len().saturating_sub(1));
+    times.get(index).copied().unwrap_or_default()
+}

@@ -1,0 +1,184 @@
+//! The verdict: each invariant, with how often it was broken and by what.
+
+mod books;
+mod delivery;
+mod flight;
+mod liveness;
+mod order;
+mod repeats;
+mod window;
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::moment::Moment;
+use crate::record::{Fault, Record};
+use crate::settings::Settings;
+
+pub use liveness::{percentile, takeovers};
+pub use window::history;
+
+/// The longest pause before a destination that is away is tried again, as the relays are configured.
+pub const MAX_PAUSE: Duration = Duration::from_secs(1);
+/// The longest interval between two attempts, as the relays are configured.
+pub const MAX_BACKOFF: Duration = Duration::from_secs(1);
+/// How long one publish may take, as the relays are configured.
+pub const PUBLISH_TIMEOUT: Duration = Duration::from_secs(2);
+/// Witnesses that are shown of each.
+const WITNESSES: usize = 5;
+
+/// What is judged beside the record.
+#[derive(Debug)]
+pub struct Case<'a> {
+    /// What was asked for.
+    pub settings: &'a Settings,
+    /// What happened.
+    pub record: &'a Record,
+    /// Windows without faults.
+    pub quiet: &'a [(Moment, Moment)],
+    /// When the load ended and everything had healed.
+    pub healed: Moment,
+    /// Messages that waited then.
+    pub backlog: u64,
+    /// When nothing waited any more; none if it never came to that.
+    pub drained: Option<Moment>,
+    /// Messages that were given up, with the reason.
+    pub dead: &'a [(uuid::Uuid, i16)],
+    /// Messages that wait at the end.
+    pub pending: &'a [uuid::Uuid],
+    /// When the run was over.
+    pub ended: Moment,
+}
+
+/// One invariant, judged.
+#[derive(Debug, Clone, Serialize)]
+pub struct Finding {
+    /// Such as `I1`.
+    pub id: &'static str,
+    /// What must hold.
+    pub says: &'static str,
+    /// What was counted or measured.
+    pub measured: String,
+    /// How often it was broken.
+    pub broken: u64,
+    /// The first of them.
+    pub witnesses: Vec<String>,
+    /// Keys whose history shows it.
+    #[serde(skip)]
+    pub keys: Vec<(crate::record::Key, u32)>,
+}
+
+impl Finding {
+    fn new(id: &'static str, says: &'static str) -> Self {
+        Self { id, says, measured: String::new(), broken: 0, witnesses: Vec::new(), keys: Vec::new() }
+    }
+
+    fn breaks(&mut self, witness: impl FnOnce() -> String) {
+        self.broken += 1;
+        if self.witnesses.len() < WITNESSES {
+            self.witnesses.push(witness());
+        }
+    }
+
+    fn breaks_at(&mut self, key: crate::record::Key, n: u32, witness: impl FnOnce() -> String) {
+        if self.keys.len() < WITNESSES {
+            self.keys.push((key, n));
+        }
+        self.breaks(witness);
+    }
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Everything held, and the faults hit.
+    Pass,
+    /// Something was broken.
+    Violation,
+    /// Everything held, and the run proves little.
+    Inconclusive,
+}
+
+/// The judgement of a run.
+#[derive(Debug)]
+pub struct Judgement {
+    /// Each invariant.
+    pub findings: Vec<Finding>,
+    /// Why the run proves little; empty when it does not.
+    pub vacuous: Vec<String>,
+    /// What follows.
+    pub verdict: Verdict,
+}
+
+/// Judges.
+pub fn judge(case: &Case<'_>) -> Judgement {
+    let mut findings = vec![
+        delivery::no_loss(case),
+        delivery::no_ghost(case),
+        order::serialised(case),
+        order::unserialised(case),
+        repeats::explained(case),
+        books::retention(case),
+        delivery::integrity(case),
+        books::fencing(case),
+        liveness::gaps(case),
+        liveness::recovery(case),
+        books::isolation(case),
+        flight::bounds(case),
+        flight::told("I13", "status and metrics equal what was observed", case),
+        liveness::application(case),
+        flight::told("I15", "no panic, no unexpected end, nothing left open", case),
+    ];
+    findings.sort_by_key(|finding| {
+        let number: String = finding.id.chars().filter(char::is_ascii_digit).collect();
+        (number.parse().unwrap_or(0_u32), finding.id.len())
+    });
+    let vacuous = flight::vacuous(case);
+    let verdict = if findings.iter().any(|finding| finding.broken > 0) {
+        Verdict::Violation
+    } else if vacuous.is_empty() {
+        Verdict::Pass
+    } else {
+        Verdict::Inconclusive
+    };
+    Judgement { findings, vacuous, verdict }
+}
+
+/// What a fault may still cause after it has ended.
+fn aftermath(settings: &Settings) -> Duration {
+    settings.lease() + PUBLISH_TIMEOUT + MAX_PAUSE
+}
+
+/// Windows in which something was wrong, or what was wrong still had its effects: merged, in order.
+fn windows(faults: &[Fault], after: Duration, counts: impl Fn(&Fault) -> bool) -> Vec<(Moment, Moment)> {
+    let mut all: Vec<_> = faults
+        .iter()
+        .filter(|fault| counts(fault))
+        .map(|fault| (fault.from.before(Duration::from_millis(50)), fault.until.after(after)))
+        .collect();
+    all.sort_unstable();
+    let mut merged: Vec<(Moment, Moment)> = Vec::new();
+    for (from, until) in all {
+        match merged.last_mut() {
+            Some(last) if from <= last.1 => last.1 = last.1.max(until),
+            _ => merged.push((from, until)),
+        }
+    }
+    merged
+}
+
+fn within(windows: &[(Moment, Moment)], at: Moment) -> bool {
+    let next = windows.partition_point(|(from, _)| *from <= at);
+    next > 0 && windows.get(next - 1).is_some_and(|(_, until)| at <= *until)
+}
+
+/// How much of a span lies outside of the windows.
+fn outside(windows: &[(Moment, Moment)], from: Moment, until: Moment) -> Duration {
+    let covered: Duration = windows.iter().map(|(start, end)| (*end).min(until).since((*start).max(from))).sum();
+    until.since(from).saturating_sub(covered)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+//! Each invariant sees what breaks it, and lets pass what does not.
+
+use super::*;
+use crate::plan::Kind;
+use crate::record::{Class, Delivered, Key, Outcome, Record, Settled, Written};
+use clap::Parser;
+use uuid::Uuid;
+
+const SECOND: u64 = 1_000_000;
+
+/// A small run: messages by number, one key, a second apart.
+struct Run {
+    record: Record,
+    dead: Vec<(Uuid, i16)>,
+    settings: Settings,
+}
+
+fn id(n: u32) -> Uuid {
+    Uuid::from_u128(n.into())
+}
+
+impl Run {
+    fn of(class: Class, numbers: u32) -> Self {
+        let settings = ["torture", "--faults", "none", "--relay-bin", "x", "--out", "x"];
+        let mut run = Self { record: Record::default(), dead: Vec::new(), settings: Settings::parse_from(settings) };
+        for n in 1..=numbers {
+            let at = u64::from(n) * SECOND;
+            let written = Written {
+                key: Key { class, number: 1 },
+                n: if class == Class::Unserialised { 0 } else { n },
+                begun: Moment(at),
+                acknowledged: Moment(at + SECOND / 10),
+                outcome: Outcome::Committed,
+                print: u64::from(n),
+                in_ledger: true,
+                settled: None,
+            };
+            run.record.written.insert(id(n), written);
+        }
+        run
+    }
+
+    fn delivers(mut self, numbers: &[u32]) -> Self {
+        for (place, n) in numbers.iter().enumerate() {
+            let at = Moment(100 * SECOND + place as u64 * SECOND / 1000);
+            let print = u64::from(*n);
+            self.record.delivered.push(Delivered { id: id(*n), at, lane: 3, term: 1, attempt: 1, print });
+        }
+        self
+    }
+
+    fn changes(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
+
+    fn fault(mut self, kind: Kind, from: u64, until: u64) -> Self {
+        self.record.faults.push(Fault {
+            kind,
+            from: Moment(from * SECOND),
+            until: Moment(until * SECOND),
+            target: "r0-0".to_owned(),
+            in_flight: 1,
+            takeover: None,
+        });
+        self
+    }
+
+    /// The invariants that were broken.
+    fn broken(&self) -> Vec<&'static str> {
+        let case = Case {
+            settings: &self.settings,
+            record: &self.record,
+            quiet: &[],
+            healed: Moment(100 * SECOND),
+            backlog: 0,
+            drained: Some(Moment(101 * SECOND)),
+            dead: &self.dead,
+            pending: &[],
+            ended: Moment(110 * SECOND),
+        };
+        judge(&case).findings.iter().filter(|finding| finding.broken > 0).map(|finding| finding.id).collect()
+    }
+}
+
+/// A run in which a long fault excuses every wait.
+fn disturbed(class: Class, numbers: u32) -> Run {
+    Run::of(class, numbers).fault(Kind::BrokerPause, 0, 99)
+}
+
+#[test]
+fn what_is_whole_breaks_nothing() {
+    assert_eq!(disturbed(Class::Serialised, 4).delivers(&[1, 2, 3, 4]).broken(), [""; 0]);
+    assert_eq!(disturbed(Class::Serialised, 4).delivers(&[1, 2, 1, 2, 3, 2, 3, 4]).broken(), [""; 0]);
+}
+
+#[test]
+fn a_lost_message_is_seen_and_a_dead_letter_is_not_lost() {
+    assert!(disturbed(Class::Serialised, 3).delivers(&[1, 2]).broken().contains(&"I1"));
+    let given_up = disturbed(Class::Poison, 2).delivers(&[]).changes(|run| run.dead = vec![(id(1), 1), (id(2), 1)]);
+    assert_eq!(given_up.broken(), [""; 0]);
+    let innocent = disturbed(Class::Serialised, 3).delivers(&[1, 3]).changes(|run| run.dead = vec![(id(2), 1)]);
+    assert_eq!(innocent.broken(), ["I11"]);
+}
+
+#[test]
+fn ghosts_and_changed_bytes_are_seen() {
+    assert!(disturbed(Class::Serialised, 1).delivers(&[1, 9]).broken().contains(&"I2"));
+    let rolled_back = disturbed(Class::Serialised, 2).delivers(&[1, 2]).changes(|run| {
+        let written = run.record.written.get_mut(&id(2)).unwrap();
+        (written.in_ledger, written.outcome) = (false, Outcome::RolledBack);
+    });
+    assert!(rolled_back.broken().contains(&"I2"));
+    let changed = disturbed(Class::Serialised, 1).delivers(&[1]).changes(|run| run.record.delivered[0].print = 9);
+    assert_eq!(changed.broken(), ["I7"]);
+}
+
+#[test]
+fn order_is_judged_by_what_the_transactions_promise() {
+    assert_eq!(disturbed(Class::Serialised, 3).delivers(&[1, 3, 2]).broken(), ["I3", "I3b"]);
+    assert_eq!(disturbed(Class::Unserialised, 3).delivers(&[1, 3, 2]).broken(), ["I3b"]);
+    let beside = disturbed(Class::Unserialised, 3).delivers(&[1, 3, 2]).changes(|run| {
+        run.record.written.get_mut(&id(3)).unwrap().begun = Moment(SECOND);
+    });
+    assert_eq!(beside.broken(), [""; 0], "transactions beside each other have no order");
+}
+
+#[test]
+fn a_repeat_needs_a_fault_that_excuses_it() {
+    let run = |kind, from, until| {
+        let run = disturbed(Class::Serialised, 1).delivers(&[1, 1]).fault(kind, from, until);
+        run.changes(|run| run.record.faults.retain(|fault| fault.kind == kind)).broken()
+    };
+    assert!(!run(Kind::RelayKill, 97, 98).contains(&"I4"));
+    assert!(run(Kind::RelayTerm, 97, 98).contains(&"I4"), "a graceful stop is no excuse");
+    assert!(run(Kind::RelayKill, 70, 71).contains(&"I4"), "it was long ago");
+}
+
+#[test]
+fn rows_leave_after_their_delivery_by_the_owner_under_its_term() {
+    let run = |at: u64, term: i64, by_owner: bool| {
+        let run = disturbed(Class::Serialised, 1).delivers(&[1]);
+        let settled = Settled { at: Moment(at * SECOND), term, by_owner };
+        run.changes(|run| run.record.written.get_mut(&id(1)).unwrap().settled = Some(settled)).broken()
+    };
+    assert_eq!(run(101, 1, true), [""; 0]);
+    assert_eq!(run(99, 1, true), ["I6"]);
+    assert_eq!(run(101, 2, true), ["I8"]);
+    assert_eq!(run(101, 1, false), ["I8"]);
+}
+
+#[test]
+fn a_message_that_waits_while_nothing_is_wrong_is_seen() {
+    let broken = Run::of(Class::Serialised, 1).delivers(&[1]).broken();
+    assert_eq!(broken, ["I9"]);
+}
+
+#[test]
+fn a_takeover_that_takes_too_long_is_seen() {
+    let run = |took: u64| {
+        let run = disturbed(Class::Serialised, 1).delivers(&[1]).fault(Kind::RelayKill, 104, 104);
+        run.changes(|run| run.record.faults[1].takeover = Some(Duration::from_secs(took))).broken()
+    };
+    assert_eq!(run(4), [""; 0]);
+    assert_eq!(run(40), ["I10"]);
+}
+
+#[test]
+fn what_is_outside_of_windows_is_counted() {
+    let spans = [(Moment(10), Moment(20)), (Moment(30), Moment(40))];
+    assert_eq!(outside(&spans, Moment(0), Moment(50)), Duration::from_micros(30));
+    assert_eq!(outside(&spans, Moment(12), Moment(18)), Duration::ZERO);
+    assert!(within(&spans, Moment(20)) && within(&spans, Moment(30)) && !within(&spans, Moment(25)));
+    assert!(!within(&spans, Moment(5)) && !within(&spans, Moment(45)));
+}

@@ -1,0 +1,161 @@
+//! The broker of a run, whichever it is.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use postrider_testkit::servers::process::Signal;
+
+use super::http::HttpPlace;
+use super::lines::LinesPlace;
+use super::nats::NatsPlace;
+use crate::Fallible;
+use crate::record::Recorder;
+use crate::settings::BrokerKind;
+
+/// The broker.
+#[derive(Debug)]
+pub enum Broker {
+    /// A private server.
+    Nats(Box<NatsPlace>),
+    /// A receiver inside this program.
+    Http(HttpPlace),
+    /// A file.
+    File(LinesPlace),
+}
+
+impl Broker {
+    /// Starts it, with a recorder of everything that it takes.
+    ///
+    /// # Errors
+    /// When a server is missing or does not start.
+    pub async fn start(kind: BrokerKind, folder: &Path, recorder: &Arc<Recorder>) -> Fallible<Self> {
+        Ok(match kind {
+            BrokerKind::Nats => Self::Nats(Box::new(NatsPlace::start(recorder).await?)),
+            BrokerKind::Http => Self::Http(HttpPlace::start(recorder).await?),
+            BrokerKind::File => Self::File(LinesPlace::start(folder, recorder)),
+        })
+    }
+
+    /// Its name and version.
+    pub fn version(&self) -> String {
+        match self {
+            Self::Nats(place) => format!("NATS {}", place.version()),
+            Self::Http(_) => "HTTP receiver".to_owned(),
+            Self::File(_) => "file".to_owned(),
+        }
+    }
+
+    /// Whether a killed server keeps what it acknowledged.
+    pub fn survives_kill(&self) -> bool {
+        match self {
+            Self::Nats(place) => place.survives_kill(),
+            Self::Http(_) | Self::File(_) => true,
+        }
+    }
+
+    /// Its section in a relay's configuration, by a port of a proxy.
+    pub fn section(&self, port: u16) -> String {
+        match self {
+            Self::Nats(_) => format!("url = \"nats://127.0.0.1:{port}\"\ntimeout = \"2s\"\n"),
+            Self::Http(_) => format!("url = \"http://127.0.0.1:{port}\"\ntimeout = \"2s\"\n"),
+            Self::File(place) => format!("url = \"file://{}\"\n", place.file().display()),
+        }
+    }
+
+    /// The server's port, where there is a server.
+    pub fn port(&self) -> Option<u16> {
+        match self {
+            Self::Nats(place) => Some(place.port()),
+            Self::Http(place) => Some(place.port()),
+            Self::File(_) => None,
+        }
+    }
+
+    /// Stops it in good order.
+    pub async fn stop(&self) {
+        match self {
+            Self::Nats(place) => place.server().lock().await.stop(),
+            Self::Http(place) => place.stop().await,
+            Self::File(_) => {}
+        }
+    }
+
+    /// Ends it at once.
+    pub async fn kill(&self) {
+        if let Self::Nats(place) = self {
+            place.server().lock().await.kill9();
+        }
+    }
+
+    /// Starts it again with its data.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub async fn restart(&self) -> Fallible<()> {
+        match self {
+            Self::Nats(place) => Ok(place.server().lock().await.restart().await?),
+            Self::Http(place) => place.restart().await,
+            Self::File(_) => Ok(()),
+        }
+    }
+
+    /// Lets it stand still.
+    pub async fn pause(&self) {
+        match self {
+            Self::Nats(place) => place.server().lock().await.freeze(),
+            Self::Http(place) => place.hang(),
+            Self::File(_) => {}
+        }
+    }
+
+    /// Lets it go on.
+    pub async fn resume(&self) {
+        match self {
+            Self::Nats(place) => place.server().lock().await.signal(Signal::Continue),
+            Self::Http(place) => place.accept(),
+            Self::File(_) => {}
+        }
+    }
+
+    /// Lets it refuse everything, one way or another.
+    ///
+    /// # Errors
+    /// When it cannot be told.
+    pub async fn refuse(&self, draw: u64) -> Fallible<()> {
+        match self {
+            Self::Nats(place) => place.refuse().await,
+            Self::Http(place) => {
+                place.refuse(draw);
+                Ok(())
+            }
+            Self::File(_) => Ok(()),
+        }
+    }
+
+    /// Lets it take everything again.
+    ///
+    /// # Errors
+    /// When it cannot be told.
+    pub async fn accept(&self) -> Fallible<()> {
+        match self {
+            Self::Nats(place) => place.accept().await,
+            Self::Http(place) => {
+                place.accept();
+                Ok(())
+            }
+            Self::File(_) => Ok(()),
+        }
+    }
+
+    /// Waits until everything that it took is in the record.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub async fn read_to_end(&self) -> Fallible<()> {
+        match self {
+            Self::Nats(place) => place.read_to_end().await,
+            Self::Http(_) => Ok(()),
+            Self::File(place) => place.read_to_end(),
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The database of a run, whichever it is.
+
+use std::path::Path;
+
+use uuid::Uuid;
+
+use super::postgres::PostgresPlace;
+use super::sqlite::SqlitePlace;
+use crate::Fallible;
+use crate::moment::Moment;
+use crate::settings::StoreKind;
+
+/// The database.
+#[derive(Debug)]
+pub enum Store {
+    /// A private server.
+    Postgres(Box<PostgresPlace>),
+    /// A file.
+    Sqlite(SqlitePlace),
+}
+
+/// A lane with its owner.
+#[derive(Debug, Clone)]
+pub struct Owned {
+    /// The lane.
+    pub lane: u16,
+    /// Its term.
+    pub term: i64,
+    /// The label of its owner.
+    pub owner: Option<String>,
+}
+
+/// What one look at the outbox shows.
+#[derive(Debug, Clone, Default)]
+pub struct Look {
+    /// Messages that wait, without the dead.
+    pub pending: u64,
+    /// Messages that were given up.
+    pub dead: u64,
+    /// Its lanes.
+    pub lanes: Vec<Owned>,
+    /// Sessions that are idle in a transaction.
+    pub idle: u64,
+}
+
+/// A row that left the outbox, as the trigger wrote it down.
+#[derive(Debug, Clone)]
+pub struct Gone {
+    /// The message.
+    pub id: Uuid,
+    /// Its state when it left: 0 or 2 is a delivery.
+    pub state: i16,
+    /// The terms of the lanes at that moment: one where the database knows the lane, all of them elsewhere.
+    pub terms: Vec<(Option<u16>, i64)>,
+    /// Whether the session was that of the lane's owner; none where the database has no sessions.
+    pub by_owner: Option<bool>,
+    /// Who the session belonged to.
+    pub by: String,
+    /// When, in microseconds since 1970.
+    pub wall: i128,
+}
+
+/// What stands in the database at the end.
+#[derive(Debug, Default)]
+pub struct Books {
+    /// The ledger: message, key, number.
+    pub ledger: Vec<(Uuid, String, u32)>,
+    /// Rows that left the outbox.
+    pub gone: Vec<Gone>,
+    /// Messages that wait.
+    pub pending: Vec<Uuid>,
+    /// Messages that were given up, with the reason.
+    pub dead: Vec<(Uuid, i16)>,
+}
+
+impl Store {
+    /// Starts it, empty.
+    ///
+    /// # Errors
+    /// When a server is missing or does not start.
+    pub async fn start(kind: StoreKind, folder: &Path) -> Fallible<Self> {
+        Ok(match kind {
+            StoreKind::Postgres => Self::Postgres(Box::new(PostgresPlace::start().await?)),
+            StoreKind::Sqlite => Self::Sqlite(SqlitePlace::start(folder)?),
+        })
+    }
+
+    /// Its name and version.
+    pub fn version(&self) -> String {
+        match self {
+            Self::Postgres(place) => place.version().to_owned(),
+            Self::Sqlite(_) => format!("SQLite {}", rusqlite::version()),
+        }
+    }
+
+    /// The address for the relay of this name, through a proxy on this port.
+    pub fn relay_url(&self, port: u16, name: &str) -> String {
+        match self {
+            Self::Postgres(place) => place.url(port, name),
+            Self::Sqlite(place) => format!("sqlite:{}", place.file().display()),
+        }
+    }
+
+    /// The server's port, where there is a server.
+    pub fn port(&self) -> Option<u16> {
+        match self {
+            Self::Postgres(place) => Some(place.port()),
+            Self::Sqlite(_) => None,
+        }
+    }
+
+    /// A look at the outbox; an error while the database is away.
+    ///
+    /// # Errors
+    /// What the database said.
+    pub async fn look(&self) -> Fallible<Look> {
+        match self {
+            Self::Postgres(place) => place.look().await,
+            Self::Sqlite(place) => place.look(),
+        }
+    }
+
+    /// Connections of the relay of this name.
+    pub async fn connections(&self, name: &str) -> u64 {
+        match self {
+            Self::Postgres(place) => place.connections(name).await.unwrap_or(0),
+            Self::Sqlite(_) => 0,
+        }
+    }
+
+    /// Everything, when nobody writes any more.
+    ///
+    /// # Errors
+    /// What the database said.
+    pub async fn books(&self) -> Fallible<Books> {
+        match self {
+            Self::Postgres(place) => place.books().await,
+            Self::Sqlite(place) => place.books(),
+        }
+    }
+
+    /// Locks the outbox for a while; `Ok(false)` when the lock was not to be had.
+    ///
+    /// # Errors
+    /// What the database said.
+    pub async fn lock(&self, until: Moment, clock: crate::moment::Clock) -> Fallible<()> {
+        match self {
+            Self::Postgres(place) => place.lock(until, clock).await,
+            Self::Sqlite(place) => place.lock(until, clock).await,
+        }
+    }
+}

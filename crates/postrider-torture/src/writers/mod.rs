@@ -1,0 +1,188 @@
+//! The application: writers of every kind, with a ledger row in the transaction of each message.
+
+mod postgres;
+mod sqlite;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use postrider::Message;
+use tokio::task::JoinSet;
+use uuid::Uuid;
+
+use crate::moment::Moment;
+use crate::place::store::Store;
+use crate::random::Random;
+use crate::record::{Class, Key, Outcome, Recorder, Written, print};
+use crate::settings::{BrokerKind, Settings};
+
+/// The topic of what can be delivered.
+pub const TOPIC: &str = "torture.order";
+/// The topic of what no broker takes.
+pub const POISON: &str = "torture.poison";
+/// The header that tells which of its key a message is.
+pub const NUMBER: &str = "torture-n";
+/// Above what the broker takes.
+pub const POISON_BYTES: usize = 40 << 10;
+/// Keys that one bulk transaction writes to, all of them always in the same order.
+const BULK_KEYS: u16 = 16;
+const UNSERIALISED_KEYS: u16 = 30;
+const POISON_KEYS: u16 = 3;
+
+/// What a writer does in one transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Act {
+    /// Locks the key, writes, commits.
+    Serialised,
+    /// Draws its transaction id long before it locks the key.
+    EarlyId,
+    /// Takes a message back to a savepoint, and writes another.
+    Savepoint,
+    /// Rolls back.
+    RollBack,
+    /// Goes away before COMMIT.
+    Disconnect,
+    /// Writes without any lock; sometimes it takes its time before COMMIT.
+    Unserialised,
+    /// Writes thousands of messages.
+    Bulk,
+    /// Holds a transaction open for seconds.
+    Idle,
+    /// Writes what no broker takes.
+    Poison,
+}
+
+impl Act {
+    fn draw(random: &mut Random) -> Self {
+        match random.below(1000) {
+            0..560 => Self::Serialised,
+            560..640 => Self::EarlyId,
+            640..700 => Self::Savepoint,
+            700..790 => Self::RollBack,
+            790..820 => Self::Disconnect,
+            820..980 => Self::Unserialised,
+            980..985 => Self::Bulk,
+            985..988 => Self::Idle,
+            988..992 => Self::Poison,
+            _ => Self::Serialised,
+        }
+    }
+}
+
+/// A writer's own things.
+#[derive(Debug)]
+pub struct Hand {
+    /// The record.
+    pub recorder: Arc<Recorder>,
+    /// Its dice.
+    pub random: Random,
+    keys: u16,
+    /// A file takes everything: there is no poison for it.
+    poison: Class,
+    pause: Duration,
+    stop: Arc<AtomicBool>,
+}
+
+/// The writers at work.
+#[derive(Debug)]
+pub struct Writers {
+    stop: Arc<AtomicBool>,
+    tasks: JoinSet<()>,
+}
+
+impl Writers {
+    /// Starts them.
+    pub fn start(settings: &Settings, recorder: &Arc<Recorder>, store: &Store) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut tasks = JoinSet::new();
+        let each = f64::from(settings.rate.max(1)) / f64::from(u32::try_from(settings.writers.max(1)).unwrap_or(1));
+        for number in 0..settings.writers.max(1) {
+            let hand = Hand {
+                recorder: Arc::clone(recorder),
+                random: Random::new(settings.seed, 100 + number as u64),
+                keys: settings.keys.max(1),
+                poison: if settings.broker == BrokerKind::File { Class::Unserialised } else { Class::Poison },
+                pause: Duration::from_secs_f64(1.0 / each),
+                stop: Arc::clone(&stop),
+            };
+            match store {
+                Store::Postgres(place) => {
+                    tasks.spawn(postgres::write(hand, place.writers_url()));
+                }
+                Store::Sqlite(place) => {
+                    let file = place.file();
+                    tasks.spawn_blocking(move || sqlite::write(hand, &file));
+                }
+            }
+        }
+        Self { stop, tasks }
+    }
+
+    /// Lets every writer end its transaction.
+    pub async fn stop(mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        while self.tasks.join_next().await.is_some() {}
+    }
+}
+
+impl Hand {
+    /// Whether the load is over.
+    pub fn is_over(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// How long to wait before the next transaction, so that the rate comes out, after one that took so long.
+    pub fn pause(&mut self, took: Duration) -> Duration {
+        let wanted = self.pause.mul_f64(0.5 + self.random.fraction());
+        wanted.saturating_sub(took)
+    }
+
+    /// A key of a class.
+    pub fn key(&mut self, class: Class) -> Key {
+        let number = match class {
+            Class::Serialised => self.random.skewed(self.keys.into()),
+            Class::Unserialised => self.random.below(UNSERIALISED_KEYS.into()),
+            Class::Bulk => self.random.below(BULK_KEYS.into()),
+            Class::Poison => self.random.below(POISON_KEYS.into()),
+        };
+        Key { class, number: u16::try_from(number).unwrap_or(0) }
+    }
+
+    /// The key of a message that no broker takes.
+    pub fn poisoned(&mut self) -> Key {
+        self.key(self.poison)
+    }
+
+    /// A message, written down before anything is known about its end.
+    pub fn message(&mut self, key: Key, n: u32, begun: Moment) -> (Uuid, Message) {
+        let (topic, size) = match key.class {
+            Class::Poison => (POISON, POISON_BYTES),
+            _ => (TOPIC, 20 + usize::try_from(self.random.below(400)).unwrap_or(0)),
+        };
+        let mut payload = format!("{key} {n} ").into_bytes();
+        while payload.len() < size {
+            payload.extend_from_slice(&self.random.bits().to_le_bytes());
+        }
+        let (name, number) = (key.to_string(), n.to_string());
+        let print = print(topic, &name, &number, &payload);
+        let id = postrider::MessageId::fresh().0;
+        let written = Written {
+            key,
+            n: if key.is_serialised() { n } else { 0 },
+            begun,
+            acknowledged: Moment::NEVER,
+            outcome: Outcome::Open,
+            print,
+            in_ledger: false,
+            settled: None,
+        };
+        self.recorder.writes(id, written);
+        (id, Message::new(topic, payload).id(id).key(name).header(NUMBER, number))
+    }
+}
+
+/// The keys that a bulk transaction writes to, in the order in which it locks them.
+pub fn bulk_keys() -> Vec<Key> {
+    (0..BULK_KEYS).map(|number| Key { class: Class::Bulk, number }).collect()
+}

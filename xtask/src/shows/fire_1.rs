@@ -1,0 +1,70 @@
+//! Torture.
+
+use super::Show;
+use super::step::{Scene, Seen, Step};
+use crate::Result;
+use crate::reliability;
+
+/// What the kept reports must come to.
+const MINUTES: f64 = 120.0;
+const SEEDS: usize = 8;
+
+pub const SHOW: Show = Show {
+    name: "fire.1",
+    says: "real processes under faults drawn from a seed: nothing lost, no ghost, order kept, every repeat explained",
+    steps: &[
+        Step::Cargo {
+            does: "ten minutes of PostgreSQL to NATS with three relays",
+            words: &[
+                "xtask",
+                "torture",
+                "--seed",
+                "1",
+                "--minutes",
+                "10",
+                "--relays",
+                "3",
+                "--store",
+                "postgres",
+                "--broker",
+                "nats",
+                "--report",
+            ],
+            prints: &["verdict: Pass"],
+        },
+        Step::Cargo {
+            does: "ten minutes of SQLite to HTTP with three relays",
+            words: &[
+                "xtask",
+                "torture",
+                "--seed",
+                "1",
+                "--minutes",
+                "10",
+                "--relays",
+                "3",
+                "--store",
+                "sqlite",
+                "--broker",
+                "http",
+                "--report",
+            ],
+            prints: &["verdict: Pass"],
+        },
+        Step::Look { does: "all kept runs together", look: together },
+    ],
+};
+
+fn together(scene: &Scene<'_>) -> Result<Seen> {
+    let kept = reliability::kept(scene.tree)?;
+    let said = format!(
+        "{:.0} minutes over {} seeds, {MINUTES:.0} over {SEEDS} are wanted; {} of {} runs passed\n\n{}",
+        kept.minutes,
+        kept.seeds,
+        kept.passed,
+        kept.runs,
+        reliability::text(scene.tree)?
+    );
+    let well = kept.minutes >= MINUTES && kept.seeds >= SEEDS && kept.passed == kept.runs;
+    Ok(if well { Seen::well(said) } else { Seen::wrong(said) })
+}
