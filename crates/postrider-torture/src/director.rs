@@ -6,10 +6,10 @@ use std::time::Duration;
 use postrider_testkit::proxy::{Passage, Proxy};
 use postrider_testkit::servers::process::Signal;
 use tokio::task::{JoinSet, LocalSet};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::Fallible;
-use crate::fleet::{Fleet, Held, Slot};
+use crate::fleet::{Fleet, Held, Report, Slot};
 use crate::moment::Moment;
 use crate::place::broker::Broker;
 use crate::place::store::Store;
@@ -20,6 +20,8 @@ use crate::record::Recorder;
 const CLOCK_OFF: i64 = 3600;
 /// How long a fault waits for a target that nothing else is being done to.
 const WAITS: Duration = Duration::from_secs(10);
+/// How long a fault that proves something only in the midst of work waits for it.
+const AIMS: Duration = Duration::from_secs(1);
 
 /// Everything that can be hurt.
 #[derive(Debug, Clone)]
@@ -153,14 +155,14 @@ impl Director {
     async fn in_flight(&self) -> u64 {
         let mut sum = 0;
         for slot in self.fleet.slots() {
-            sum += slot.report().await.map_or(0, |report| report.window);
+            sum += in_hand(slot).await.window;
         }
         sum
     }
 
     async fn relay(&self, kind: Kind, lasts: Duration, draw: u64, slot: &Slot, mut held: Held) -> Fallible<()> {
         let name = held.as_ref().map(|running| running.name.clone()).unwrap_or_default();
-        let in_flight = slot.report().await.map_or(0, |report| report.window);
+        let in_flight = if kind.wants_flight() { in_the_midst(slot).await } else { in_hand(slot).await.window };
         let fault = self.recorder.fault(kind, name, in_flight);
         match kind {
             Kind::RelayKill => {
@@ -186,8 +188,7 @@ impl Director {
                 if draw.is_multiple_of(3) {
                     // Its lease was given by its clock, if anybody's was: nobody may wait an hour for its end.
                     let name = held.as_ref().map(|running| running.name.clone()).unwrap_or_default();
-                    let window = slot.report().await.map_or(0, |report| report.window);
-                    let kill = self.recorder.fault(Kind::RelayKill, name, window);
+                    let kill = self.recorder.fault(Kind::RelayKill, name, in_the_midst(slot).await);
                     Fleet::kill(slot, &mut held);
                     self.recorder.healed(kill);
                 } else {
@@ -228,8 +229,7 @@ impl Director {
 
     async fn network(&self, kind: Kind, lasts: Duration, draw: u64, slot: &Slot, proxy: &Proxy) -> Fallible<()> {
         let name = slot.facts().map(|facts| facts.name).unwrap_or_default();
-        let in_flight = slot.report().await.map_or(0, |report| report.window);
-        let fault = self.recorder.fault(kind, name, in_flight);
+        let fault = self.recorder.fault(kind, name, in_hand(slot).await.window);
         match kind {
             Kind::StoreCut | Kind::BrokerCut => proxy.cut(),
             Kind::StoreAnswer | Kind::BrokerAnswer => {
@@ -307,5 +307,22 @@ impl Director {
             _ => {}
         }
         Ok(())
+    }
+}
+
+/// What a relay has in its hands; nothing while it does not answer.
+async fn in_hand(slot: &Slot) -> Report {
+    slot.report().await.unwrap_or_default()
+}
+
+/// Waits a moment until a relay that has lanes has messages in its hands too, and says how many.
+async fn in_the_midst(slot: &Slot) -> u64 {
+    let until = Instant::now() + AIMS;
+    loop {
+        let report = in_hand(slot).await;
+        if report.window > 0 || report.lanes == 0 || Instant::now() > until {
+            return report.window;
+        }
+        sleep(Duration::from_millis(1)).await;
     }
 }
