@@ -4,9 +4,9 @@
 //! show is never green for what it did not do.
 
 mod duplicates;
-mod fire_4;
 mod fire_1;
 mod fire_2;
+mod fire_4;
 mod main_0;
 mod main_1;
 mod main_2;
@@ -45,9 +45,9 @@ const SHOWS: &[&Show] = &[
     &main_6::SHOW,
     &main_7::SHOW,
     &main_8::SHOW,
-    &fire_4::SHOW,
     &fire_1::SHOW,
     &fire_2::SHOW,
+    &fire_4::SHOW,
 ];
 
 /// Runs the verb.
