@@ -2,6 +2,8 @@
 //!
 //! Ten minutes of it prove much more: `cargo xtask torture --minutes 10`, whose reports are kept under `docs/reports`.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
