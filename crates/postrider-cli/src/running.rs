@@ -79,6 +79,9 @@ pub(crate) async fn run(setup: Setup<'_>, live: &Live, stop: CancellationToken) 
 /// The last line of a run.
 pub(crate) fn last_line(summary: &Summary) -> String {
     let mut line = format!("delivered {}, retried {}, given up {}", summary.delivered, summary.retried, summary.dead);
+    if summary.dropped > 0 {
+        line.push_str(&format!(", {} expired and dropped", summary.dropped));
+    }
     if let Some(left) = &summary.left {
         let (delayed, dead, holding) = (left.delayed, left.dead, left.holding);
         line.push_str(&format!("; left in the outbox: {delayed} delayed, {dead} dead, {holding} holding"));
@@ -120,6 +123,7 @@ fn report(label: &str, snapshot: RelaySnapshot) -> Report {
         delivered: snapshot.delivered,
         retried: snapshot.retried,
         dead: snapshot.dead,
+        dropped: snapshot.dropped,
         last_progress_seconds: snapshot.last_progress.map(|at| at.elapsed().as_secs_f64()),
         destinations: destinations.collect(),
     }

@@ -27,8 +27,8 @@ pub use message::{
     Attributes, Headers, Invalid, Key, MAX_ATTRIBUTES, MAX_CONTENT_TYPE, MAX_HEADER_NAME, MAX_HEADER_VALUE,
     MAX_HEADERS, MAX_KEY, MAX_PAYLOAD, MAX_TOPIC, Message, MessageId, Timestamp, Topic,
 };
-pub use retry::{Attempts, Jitter, RetryOverride, RetryPolicy, TopicPattern};
-pub use row::{Closed, Content, Due, Head, Retrying, Row, RowId, RowState};
+pub use retry::{Attempts, Jitter, OnExpire, RetryOverride, RetryPolicy, TopicPattern};
+pub use row::{Closed, Content, Due, Expires, Head, Lifetime, Retrying, Row, RowId, RowState};
 pub use seams::{
     Accepted, Attempt, Broker, BrokerProfile, Confirmation, DeadFilter, DeadGroup, DeadReason, Durability, Explained,
     FailedAttempt, Finding, Held, Isolation, LaneStatus, Leases, Level, Measured, MemberStatus, Operator, OrderInBatch,

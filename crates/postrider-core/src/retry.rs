@@ -13,6 +13,16 @@ pub enum Attempts {
     Unlimited,
 }
 
+/// What becomes of a message whose time has passed before it was delivered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnExpire {
+    /// It becomes a dead letter of reason `expired`.
+    #[default]
+    Dead,
+    /// It is removed and counted; nothing else is left of it.
+    Drop,
+}
+
 /// The retry policy of a topic.
 ///
 /// The n-th retry waits a random time between zero and `initial * multiplier^(n-1)`, capped at `maximum` ("full
@@ -27,6 +37,10 @@ pub struct RetryPolicy {
     pub multiplier: f64,
     /// How many charged attempts before the message is dead; default 10.
     pub attempts: Attempts,
+    /// How long after it was written a message is over, whatever held it up; none, the default, for never.
+    pub max_age: Option<Duration>,
+    /// What becomes of a message that is over, by this policy or by its own `expires_at`; dead by default.
+    pub on_expire: OnExpire,
 }
 
 impl Default for RetryPolicy {
@@ -36,6 +50,8 @@ impl Default for RetryPolicy {
             maximum: Duration::from_secs(300),
             multiplier: 2.0,
             attempts: Attempts::AtMost(10),
+            max_age: None,
+            on_expire: OnExpire::Dead,
         }
     }
 }
@@ -76,6 +92,12 @@ impl RetryPolicy {
                 Some(most) => Attempts::AtMost(most),
                 None => self.attempts,
             },
+            max_age: match change.max_age_ms {
+                Some(0) => None,
+                Some(most) => Some(Duration::from_millis(most)),
+                None => self.max_age,
+            },
+            on_expire: self.on_expire,
         }
     }
 }
@@ -102,6 +124,9 @@ pub struct RetryOverride {
     /// Charged attempts before the message is dead; 0 means unlimited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_attempts: Option<u32>,
+    /// Milliseconds after which the message is over, counted from when it was written; 0 means never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_age_ms: Option<u64>,
 }
 
 impl RetryOverride {

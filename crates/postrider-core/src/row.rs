@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::address::DestinationName;
 use crate::lane::Lane;
-use crate::message::{Key, Message, MessageId, Topic};
+use crate::message::{Key, Message, MessageId, Timestamp, Topic};
 
 /// The number of a row in its table, in the order in which the ids were drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -57,6 +57,42 @@ pub enum Due {
     In(Duration),
 }
 
+/// When a message is over by its own `expires_at`, by the database's clock at the moment it was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Expires {
+    /// It says nothing: the policy of its topic decides.
+    #[default]
+    ByPolicy,
+    /// This long from now; zero when its time has passed.
+    In(Duration),
+    /// Never, whatever the policy says: its `expires_at` is [`Timestamp::NEVER`].
+    Never,
+}
+
+/// How old a message is and when it is over, by the database's clock at the moment it was read: the relay's own clock
+/// only measures on from there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Lifetime {
+    /// How long ago it was written; zero where that is not known or lies ahead.
+    pub age: Duration,
+    /// When it is over by itself.
+    pub expires: Expires,
+}
+
+impl Lifetime {
+    /// The lifetime at this moment of a message with these columns.
+    pub fn at(now: Timestamp, created_at: Option<Timestamp>, expires_at: Option<Timestamp>) -> Self {
+        Self {
+            age: created_at.map_or(Duration::ZERO, |at| now.since(at)),
+            expires: match expires_at {
+                None => Expires::ByPolicy,
+                Some(Timestamp::NEVER) => Expires::Never,
+                Some(at) => Expires::In(at.since(now)),
+            },
+        }
+    }
+}
+
 /// Whether a row stands behind an earlier exceptional row of its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Closed {
@@ -98,6 +134,8 @@ pub struct Head {
     pub key: Option<Key>,
     /// How many relays in a row died while they had it in their hands, as far as is recorded.
     pub suspicion: u16,
+    /// Whether the message changes its topic's retry policy, in a way that only the message tells.
+    pub has_retry: bool,
 }
 
 /// One row of the outbox as a source read it.
@@ -115,6 +153,8 @@ pub struct Row {
     pub state: RowState,
     /// When it may go.
     pub due: Due,
+    /// When it is over.
+    pub lifetime: Lifetime,
     /// Whether it has been tried before and its next attempt is scheduled (`next_attempt_at` is not null).
     pub retrying: Retrying,
     /// Charged attempts so far, over all destinations.

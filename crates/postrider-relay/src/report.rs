@@ -63,6 +63,7 @@ impl Report {
             }
             Note::Retry { .. } => snapshot.retried += 1,
             Note::Dead { .. } => snapshot.dead += 1,
+            Note::Dropped { .. } => snapshot.dropped += 1,
             Note::StoreAway(_, text) => {
                 snapshot.state = RelayState::StoreAway;
                 snapshot.store_error = Some(text.clone());
@@ -179,6 +180,7 @@ impl Report {
             delivered: self.snapshot.delivered,
             retried: self.snapshot.retried,
             dead: self.snapshot.dead,
+            dropped: self.snapshot.dropped,
             paused: paused.filter_map(|view| view.paused.map(|(_, text, _)| (view.name, text))).collect(),
             left: self.left,
             abandoned: if machine.is_drained() { 0 } else { machine.window().0 },

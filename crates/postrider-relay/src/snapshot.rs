@@ -72,6 +72,8 @@ pub struct RelaySnapshot {
     pub retried: u64,
     /// Messages given up since the start.
     pub dead: u64,
+    /// Messages dropped since the start because their time had passed and `on_expire` says so.
+    pub dropped: u64,
     /// When it last delivered or read something.
     pub last_progress: Option<Instant>,
 }
@@ -96,6 +98,8 @@ pub struct Summary {
     pub retried: u64,
     /// Messages given up.
     pub dead: u64,
+    /// Messages dropped because their time had passed and `on_expire` says so.
+    pub dropped: u64,
     /// Destinations that were paused at the end, with the cause.
     pub paused: Vec<(DestinationName, String)>,
     /// What is left in the outbox, where the relay ran until empty.

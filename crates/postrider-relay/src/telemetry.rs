@@ -30,6 +30,7 @@ const SET_ASIDE: &str = "postrider_set_aside_total";
 const FAILED: &str = "postrider_failed_total";
 const RETRIES: &str = "postrider_retries_total";
 const DEAD: &str = "postrider_dead_total";
+const DROPPED: &str = "postrider_dropped_total";
 const FENCED: &str = "postrider_fenced_total";
 const SWEEP_FOUND: &str = "postrider_sweep_found_total";
 const STORE_ERRORS: &str = "postrider_store_errors_total";
@@ -57,6 +58,12 @@ pub const METRICS: &[Metric] = &[
     Metric { name: FAILED, kind: "counter", labels: &["destination", "kind"], help: "Publishes that failed, by kind." },
     Metric { name: RETRIES, kind: "counter", labels: &[], help: "Retries scheduled." },
     Metric { name: DEAD, kind: "counter", labels: &["reason"], help: "Messages given up, by reason." },
+    Metric {
+        name: DROPPED,
+        kind: "counter",
+        labels: &[],
+        help: "Expired messages removed without delivery (retry.on_expire = drop).",
+    },
     Metric { name: FENCED, kind: "counter", labels: &[], help: "Lanes found to belong to another relay at a settle." },
     Metric {
         name: SWEEP_FOUND,
@@ -129,6 +136,11 @@ pub(crate) fn note(note: &Note) {
             counter!(DEAD, "reason" => reason.as_str()).increment(1);
             let id = id.map(|id| id.to_string()).unwrap_or_default();
             tracing::error!(id, row = row.0, %reason, error = %text, "message is dead; see `postrider dead list`");
+        }
+        Note::Dropped { id, topic } => {
+            counter!(DROPPED).increment(1);
+            let id = id.map(|id| id.to_string()).unwrap_or_default();
+            tracing::warn!(id, %topic, "message expired and was dropped, as retry.on_expire says");
         }
         Note::Paused(destination, kind, text) => {
             gauge!(PAUSED, "destination" => destination.to_string()).set(1.0);

@@ -52,7 +52,11 @@ pub(crate) fn latest(column: &str) -> Option<String> {
     let entries: Vec<Value> = serde_json::from_str(column).ok()?;
     let last = entries.last()?;
     let field = |name: &str| last[name].as_str().unwrap_or_default();
-    Some(format!("{}: {}", field("destination"), field("text")))
+    // What leads nowhere failed at no destination.
+    Some(match field("destination") {
+        "" => field("text").to_owned(),
+        destination => format!("{destination}: {}", field("text")),
+    })
 }
 
 #[cfg(any(feature = "memory", feature = "sqlite"))]

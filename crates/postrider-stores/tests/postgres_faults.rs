@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use postgres::{Outbox, ROOM, Relay, client, insert, lanes, payloads};
 use postrider_core::{DeadFilter, ErrorKind, Level, Message, Outcome, Secret, Store};
-use postrider_stores::postgres::{Names, PostgresOptions, PostgresStore, migrate, migrate_check, roles};
+use postrider_stores::postgres::{Names, PostgresOptions, PostgresStore, VERSION, migrate, migrate_check, roles};
 use postrider_testkit::servers::postgres::{Postgres, shared};
 use postrider_testkit::servers::process::{Signal, free_port, signal};
 
@@ -114,7 +114,38 @@ async fn a_migration_that_meets_a_lock_of_the_application_blocks_nobody_for_more
     assert!(worst < Duration::from_millis(2_500), "an insert waited {worst:?}");
     application.batch_execute("commit").await.unwrap();
     migrating.await.unwrap().unwrap();
-    assert_eq!(outbox.sql("select version from postrider_meta").await, "1");
+    assert_eq!(outbox.sql("select version from postrider_meta").await, VERSION.to_string());
+}
+
+#[tokio::test]
+async fn tables_of_the_first_version_are_upgraded_where_they_stand() {
+    let outbox = Outbox::fresh().await;
+    let repeated = "select postrider_enqueue('t', 'k', 'x', '{\"a\": \"1\", \"a\": \"2\"}')";
+    // The function as it was: it let a name stand twice.
+    outbox
+        .sql(
+            "update postrider_meta set version = 1;
+             create or replace function postrider_enqueue(
+               topic text, key text, payload bytea, headers json default null, content_type text default null,
+               attributes json default null, deliver_at timestamptz default null, expires_at timestamptz default null,
+               message_id uuid default null
+             ) returns uuid language sql as $$
+               insert into postrider_outbox (topic, key, payload, headers) values (topic, key, payload, headers)
+               returning message_id $$",
+        )
+        .await;
+    outbox.sql(repeated).await;
+    let refused = refusal(outbox.options()).await;
+    assert!(refused.story().contains("version 1, older than") && refused.story().contains("postrider migrate"));
+    for _ in 0..2 {
+        migrate(&outbox.options(), lanes(8)).await.unwrap();
+        assert_eq!(outbox.sql("select version from postrider_meta").await, VERSION.to_string());
+    }
+    let writer = outbox.client().await;
+    let error = writer.batch_execute(repeated).await.unwrap_err();
+    assert_eq!(error.code().unwrap().code(), "22023", "{error}");
+    assert_eq!(outbox.sql("select count(*) from postrider_outbox").await, "1", "what was there stays");
+    PostgresStore::open(outbox.options()).await.unwrap();
 }
 
 #[tokio::test]
@@ -304,6 +335,7 @@ async fn the_writer_can_only_enqueue_and_the_relay_works_wholly_as_its_role() {
         "select mail.box_enqueue('t', null, '', '{\"a b\": \"x\"}')",
         "select mail.box_enqueue('t', null, '', '{\"a\": \"x\\ry\"}')",
         "select mail.box_enqueue('t', null, '', '[]')",
+        "select mail.box_enqueue('t', null, '', '{\"a\": \"1\", \"a\": \"2\"}')",
         "select mail.box_enqueue('t', null, '', null, 'nonsense')",
     ] {
         let error = writer.batch_execute(invalid).await.unwrap_err();

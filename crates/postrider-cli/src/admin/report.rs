@@ -75,6 +75,9 @@ pub(crate) struct Report {
     pub(crate) retried: u64,
     /// Messages given up.
     pub(crate) dead: u64,
+    /// Messages dropped because they had expired.
+    #[serde(default)]
+    pub(crate) dropped: u64,
     /// How long ago something was last delivered, or found to be done.
     pub(crate) last_progress_seconds: Option<f64>,
     /// The destinations.
@@ -95,6 +98,7 @@ impl Report {
             delivered: 0,
             retried: 0,
             dead: 0,
+            dropped: 0,
             last_progress_seconds: None,
             destinations: Vec::new(),
         }

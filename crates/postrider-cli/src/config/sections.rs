@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use postrider_core::{Attempts, LaneCount, Retention, RetryPolicy, Secret};
+use postrider_core::{Attempts, LaneCount, OnExpire, Retention, RetryPolicy, Secret};
 
 use super::layers::Layers;
 use super::reader::Reader;
@@ -150,7 +150,19 @@ pub(super) fn retry(read: &Reader<'_>, prefix: &str, base: RetryPolicy) -> Outco
             Some(most) => Attempts::AtMost(u32::try_from(most).unwrap_or(u32::MAX)),
             None => base.attempts,
         },
+        max_age: match read.maybe(&at("max_age")) {
+            Some(_) => read.duration(&at("max_age")),
+            None => base.max_age,
+        },
+        on_expire: match read.maybe(&at("on_expire")).as_deref() {
+            Some("drop") => OnExpire::Drop,
+            Some(_) => OnExpire::Dead,
+            None => base.on_expire,
+        },
     };
+    if policy.max_age.is_some_and(|most| most.is_zero()) {
+        return Err(read.refuse(&at("max_age"), "may not be zero", "write at least \"1s\", or \"never\""));
+    }
     if policy.initial.is_zero() {
         return Err(read.refuse(&at("initial"), "may not be zero", "write at least \"1ms\""));
     }

@@ -50,6 +50,8 @@ fn example(key: &Key) -> String {
         (None, "retry.topic[].maximum") => "1h",
         (None, "retry.topic[].multiplier") => "3",
         (None, "retry.topic[].max_attempts") => "0",
+        (None, "retry.topic[].max_age") => "1d",
+        (None, "retry.topic[].on_expire") => "drop",
         (None, "route[].broker") => "out",
         (None, _) => key.example,
     };

@@ -5,8 +5,8 @@ use std::time::Duration;
 use postrider::brokers::{self, BrokerConfig};
 use postrider::stores::{self, StoreOptions};
 use postrider::{
-    Attempts, CancellationToken, DestinationName, DestinationTemplate, Relay, RelayHandle, RelaySnapshot, RelayState,
-    RetryPolicy, Summary, TopicPattern,
+    Attempts, CancellationToken, DestinationName, DestinationTemplate, OnExpire, Relay, RelayHandle, RelaySnapshot,
+    RelayState, RetryPolicy, Summary, TopicPattern,
 };
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -20,6 +20,8 @@ const POLICY: RetryPolicy = RetryPolicy {
     maximum: Duration::from_millis(800),
     multiplier: 2.0,
     attempts: Attempts::AtMost(6),
+    max_age: None,
+    on_expire: OnExpire::Dead,
 };
 /// The longest pause between two probes of a consumer that is down.
 const MAX_PAUSE: Duration = Duration::from_secs(1);

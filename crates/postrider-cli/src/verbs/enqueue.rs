@@ -20,6 +20,7 @@ use crate::wiring;
 pub(crate) const EXAMPLE: &str = "Examples:
   postrider enqueue orders.placed --key 42 --payload '{\"order\":1}' --content-type application/json
   postrider enqueue reminders.due --payload-file mail.txt --delay 2h
+  postrider enqueue prices.changed --key eur-usd --payload 1.08 --expires-in 30s
   postrider enqueue --json-lines < messages.jsonl
       # each line: {\"topic\": \"orders.placed\", \"key\": \"42\", \"payload\": {\"order\": 1}, \"headers\": {\"tenant\": \"blue\"}}";
 
@@ -50,11 +51,17 @@ pub(crate) struct Enqueue {
     /// Not before this long from now, by this machine's clock
     #[arg(long, value_name = "TIME")]
     delay: Option<String>,
+    /// Not to be sent after this moment, such as 2030-01-31T12:00:00Z
+    #[arg(long, value_name = "MOMENT", conflicts_with = "expires_in")]
+    expires_at: Option<String>,
+    /// Not to be sent after this long from now, by this machine's clock
+    #[arg(long, value_name = "TIME")]
+    expires_in: Option<String>,
     /// The message id, a UUID [default: a fresh UUIDv7]
     #[arg(long, value_name = "UUID")]
     id: Option<Uuid>,
     /// Read messages from standard input, one JSON object a line
-    #[arg(long, conflicts_with_all = ["topic", "key", "payload", "payload_file", "headers", "content_type", "deliver_at", "delay", "id"])]
+    #[arg(long, conflicts_with_all = ["topic", "key", "payload", "payload_file", "headers", "content_type", "deliver_at", "delay", "expires_at", "expires_in", "id"])]
     json_lines: bool,
     /// Print the ids as JSON
     #[arg(long)]
@@ -102,21 +109,18 @@ impl Enqueue {
             }
             message = message.header(name, value);
         }
-        message.deliver_at = self.deliver_at()?;
-        Ok(message)
-    }
-
-    fn deliver_at(&self) -> Outcome<Option<Timestamp>> {
-        if let Some(text) = &self.deliver_at {
-            let moment = moment::read(text).ok_or_else(|| {
-                Failure::usage(format!("{text:?} is no moment"), "write --deliver-at 2030-01-31T12:00:00Z")
-            })?;
-            return Ok(Some(moment));
+        let now = moment::now();
+        message.deliver_at =
+            chosen(self.deliver_at.as_deref(), self.delay.as_deref(), now, ["--deliver-at", "--delay"])?;
+        let flags = ["--expires-at", "--expires-in"];
+        message.expires_at = chosen(self.expires_at.as_deref(), self.expires_in.as_deref(), now, flags)?;
+        if message.expires_at.is_some_and(|end| end <= message.deliver_at.unwrap_or(now)) {
+            return Err(Failure::usage(
+                "the message would expire before it could be sent",
+                "give --expires-at or --expires-in a later moment",
+            ));
         }
-        let Some(text) = &self.delay else { return Ok(None) };
-        let delay = values::duration(text)
-            .ok_or_else(|| Failure::usage(format!("{text:?} is no length of time"), "write --delay 90s, 2h or 7d"))?;
-        Ok(Some(later(delay)))
+        Ok(message)
     }
 
     fn bytes(&self) -> Outcome<Vec<u8>> {
@@ -139,9 +143,20 @@ impl Enqueue {
     }
 }
 
-/// This long from now, by the local clock.
-fn later(delay: Duration) -> Timestamp {
-    Timestamp(moment::now().0.saturating_add(i64::try_from(delay.as_micros()).unwrap_or(i64::MAX)))
+/// A moment, or this long from now.
+fn chosen(at: Option<&str>, after: Option<&str>, now: Timestamp, flags: [&str; 2]) -> Outcome<Option<Timestamp>> {
+    if let Some(text) = at {
+        let next = format!("write {} 2030-01-31T12:00:00Z", flags[0]);
+        return moment::read(text).map(Some).ok_or_else(|| Failure::usage(format!("{text:?} is no moment"), next));
+    }
+    let Some(text) = after else { return Ok(None) };
+    let next = format!("write {} 90s, 2h or 7d", flags[1]);
+    let after = values::duration(text).ok_or_else(|| Failure::usage(format!("{text:?} is no length of time"), next))?;
+    Ok(Some(later(now, after)))
+}
+
+fn later(now: Timestamp, delay: Duration) -> Timestamp {
+    Timestamp(now.0.saturating_add(i64::try_from(delay.as_micros()).unwrap_or(i64::MAX)))
 }
 
 /// Reads what may be a payload: one byte more than allowed is enough to refuse it.

@@ -4,7 +4,7 @@ use std::io::BufRead;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use postrider_core::{Attributes, Headers, Message, RetryOverride};
+use postrider_core::{Attributes, Headers, Message, RetryOverride, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
 use uuid::Uuid;
@@ -27,6 +27,7 @@ struct Line {
     #[serde(default)]
     attributes: Attributes,
     deliver_at: Option<String>,
+    expires_at: Option<String>,
     id: Option<Uuid>,
     retry: Option<RetryOverride>,
 }
@@ -73,13 +74,16 @@ fn parse(line: &[u8]) -> Result<Message, String> {
     message.headers = line.headers;
     message.attributes = line.attributes;
     message.retry = line.retry;
-    if let Some(text) = line.deliver_at {
-        let at = moment::read(&text)
-            .ok_or_else(|| format!("deliver_at {text:?} is no moment such as 2030-01-31T12:00:00Z"))?;
-        message = message.deliver_at(at);
-    }
+    message.deliver_at = at("deliver_at", line.deliver_at)?;
+    message.expires_at = at("expires_at", line.expires_at)?;
     message.validate().map_err(|error| error.to_string())?;
     Ok(message)
+}
+
+fn at(name: &str, text: Option<String>) -> Result<Option<Timestamp>, String> {
+    let Some(text) = text else { return Ok(None) };
+    let at = moment::read(&text).ok_or_else(|| format!("{name} {text:?} is no moment such as 2030-01-31T12:00:00Z"))?;
+    Ok(Some(at))
 }
 
 #[cfg(test)]

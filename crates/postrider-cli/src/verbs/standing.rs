@@ -24,11 +24,16 @@ pub(crate) fn failures(row: &RowView) -> Vec<Value> {
     row.errors.as_deref().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
 
-/// The last failure as one line: `destination: text (kind)`.
+/// The last failure as one line: `destination: text (kind)`, or without a destination where there was none.
 pub(crate) fn last_failure(row: &RowView) -> Option<String> {
     let last = failures(row).pop()?;
     let field = |name: &str| last.get(name).and_then(Value::as_str).unwrap_or("?").to_owned();
-    Some(visible(&format!("{}: {} ({})", field("destination"), field("text"), field("kind"))))
+    let told = format!("{} ({})", field("text"), field("kind"));
+    // What leads nowhere failed at no destination.
+    Some(visible(&match field("destination").as_str() {
+        "" => told,
+        destination => format!("{destination}: {told}"),
+    }))
 }
 
 /// A row as JSON; the payload only as its size.
@@ -39,11 +44,17 @@ pub(crate) fn row_json(row: &RowView, now: Timestamp) -> Value {
         "topic": message.topic.as_str(), "key": message.key.as_ref().map(postrider_core::Key::as_str),
         "payload_bytes": message.payload.len(), "content_type": message.content_type, "headers": message.headers,
         "created_at": message.created_at.map(written), "deliver_at": message.deliver_at.map(written),
+        "expires_at": message.expires_at.map(ending),
         "attempts": row.attempts, "last_attempt_at": row.last_attempt_at.map(written),
         "next_attempt_at": row.next_attempt_at.map(written), "waiting_for": row.waiting_for,
         "errors": failures(row), "dead_at": row.dead_at.map(written),
         "dead_reason": row.dead_reason.map(postrider_core::DeadReason::as_str),
     })
+}
+
+/// When a message is over.
+fn ending(at: Timestamp) -> String {
+    if at == Timestamp::NEVER { "never".to_owned() } else { written(at) }
 }
 
 /// Where a message is and why, in lines; the last one is the next step.
@@ -99,6 +110,9 @@ fn of_row(row: &RowView, explained: &Explained) -> Vec<String> {
         }
         "unreadable" => say(format!("its state is a number that means nothing: a foreign hand wrote it{age}")),
         state => say(format!("{state}: waiting to be delivered{age}")),
+    }
+    if let Some(end) = message.expires_at.filter(|end| row.dead_at.is_none() && *end != Timestamp::NEVER) {
+        say(format!("expires: {} ({}); it is not sent after that", written(end), relative(end, now)));
     }
     if let Some(failure) = last_failure(row) {
         say(format!("last failure: {failure}"));

@@ -7,6 +7,7 @@ mod bad_input;
 mod broker_bad_input;
 mod configuration;
 mod dead_letters;
+mod expiring;
 mod harness;
 mod postgres;
 mod relaying;

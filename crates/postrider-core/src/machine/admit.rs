@@ -173,6 +173,7 @@ impl Machine {
         let id = row.id;
         let key = self.group(&row, found);
         let owed = self.owed(&row);
+        let ends_at = self.ends_at(&row);
         let parked = match &key {
             Some(key) => self.join_key(key, &row, found, owed, blocked),
             None => Destinations::NONE,
@@ -186,6 +187,10 @@ impl Machine {
         let care = match &row.content {
             Content::Message(_) | Content::Malformed { .. } => Care::None,
             Content::Head(head) => Care::Head(head.suspicion),
+        };
+        let head = match &row.content {
+            Content::Head(head) => Some(Box::new(head.clone())),
+            Content::Message(_) | Content::Malformed { .. } => None,
         };
         // Whether a head is delayed is not known.
         let delayed = care != Care::None || message.as_ref().is_some_and(|message| message.deliver_at.is_some());
@@ -215,10 +220,16 @@ impl Machine {
                 retry_after: Duration::ZERO,
                 settling: false,
                 care,
+                head,
+                ends_at,
+                is_over: false,
+                lapsed: Destinations::NONE,
+                holds_key: false,
             },
         );
         match row.content {
             Content::Malformed { id: message, reason, .. } => self.bury_malformed(id, message, reason),
+            Content::Message(_) | Content::Head(_) if ends_at.is_some_and(|end| end <= self.latest) => self.end(id),
             Content::Message(_) | Content::Head(_) if owed.is_empty() => self.lead_nowhere(id),
             content => {
                 for destination in waiting.iter() {
@@ -310,7 +321,8 @@ impl Machine {
             }
             let waits = row.state == RowState::Holding || row.due != Due::Now;
             let closed = blocked.with(unsure);
-            if waits || (!owed.is_empty() && owed.without(closed.with(paused)).is_empty()) {
+            let over = !waits && self.is_over(&row);
+            if waits || !over && (!owed.is_empty() && owed.without(closed.with(paused)).is_empty()) {
                 blocked = blocked.with(owed);
                 scheduled = scheduled.with(if waits { owed } else { Destinations::NONE });
             } else if self.window.admits() {

@@ -174,11 +174,12 @@ impl Machine {
         let key = entry.key.clone();
         // A row that is given up lets its key go on once that is settled. One that is still owed elsewhere goes on
         // being owed here too.
-        let ends = entry.failed == entry.exhausted
+        let is_used_up = entry.failed == entry.exhausted
             && entry.flying == one
             && entry.waiting.is_empty()
             && entry.parked.is_empty()
             && entry.unknown.is_empty();
+        let ends = entry.is_over || is_used_up;
         self.leave_flight(row, destination);
         let Some(record) = key.as_ref().and_then(|key| self.keys.get_mut(key)) else { return };
         record.hold_back(row, destination);
@@ -222,6 +223,7 @@ impl Machine {
         let Some(entry) = self.window.get_mut(row) else { return };
         let one = Destinations::one(destination);
         match landing {
+            Landing::Again if entry.is_over => entry.lapsed = entry.lapsed.with(one),
             Landing::Accepted => entry.accepted = entry.accepted.with(one),
             Landing::Again => self.wait_again(row, destination),
         }

@@ -344,7 +344,7 @@ impl Machine {
     }
 
     fn load_one(&mut self, row: Row) {
-        let id = row.id;
+        let (id, ends_at) = (row.id, self.ends_at(&row));
         let Some(entry) = self.window.get_mut(id) else { return };
         if entry.care != Care::Marked || entry.settling {
             return;
@@ -356,6 +356,10 @@ impl Machine {
             Content::Head(_) => return entry.care = Care::Marked,
         }
         let (waiting, key) = (entry.waiting, entry.key.clone());
+        self.window.set_end(id, ends_at);
+        if ends_at.is_some_and(|end| end <= self.latest) {
+            return self.end(id);
+        }
         for destination in waiting.iter() {
             match &key {
                 Some(key) => self.line_up(key, destination),

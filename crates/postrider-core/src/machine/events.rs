@@ -152,6 +152,13 @@ pub enum Note {
         /// What was said last.
         text: String,
     },
+    /// A message whose time had passed was removed without being delivered, as its policy says.
+    Dropped {
+        /// The message, where its id could be read.
+        id: Option<MessageId>,
+        /// Its topic.
+        topic: Topic,
+    },
     /// A destination paused.
     Paused(DestinationName, ErrorKind, String),
     /// A destination goes on.

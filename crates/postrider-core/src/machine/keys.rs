@@ -67,8 +67,8 @@ pub(super) struct KeyRecord {
     pub(super) failing: Destinations,
     /// Rows in the window that failed somewhere.
     pub(super) failures: usize,
-    /// Rows given up whose end is not settled yet: their successors wait for that in memory, because a crash would
-    /// bring the row back.
+    /// Rows given up, dropped or over whose end is not settled yet: their successors wait for that in memory, because a
+    /// crash would bring the row back.
     pub(super) burying: usize,
     /// The last read that may contradict this record, while it lingers without rows in memory.
     lingers_until: u64,

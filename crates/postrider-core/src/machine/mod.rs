@@ -16,6 +16,7 @@ mod answer;
 mod careful;
 mod destinations;
 mod events;
+mod expire;
 mod handback;
 mod keys;
 mod ordering;
@@ -85,6 +86,10 @@ pub struct Machine {
     jitter: Jitter,
     /// A logical clock: what was sent and what failed, in order.
     moment: u64,
+    /// The local time of the last call.
+    latest: Tick,
+    /// Whether any policy has a maximum age.
+    limits_age: bool,
     next_flight: u64,
     notes: Vec<Note>,
 }
@@ -107,6 +112,8 @@ impl Machine {
             trusted_until: Tick::ZERO,
             stopping: false,
             moment: 0,
+            latest: Tick::ZERO,
+            limits_age: settings.retry.iter().any(|(_, policy)| policy.max_age.is_some()),
             next_flight: 0,
             notes: Vec::new(),
             settings,
@@ -115,6 +122,7 @@ impl Machine {
 
     /// Takes in what happened.
     pub fn on(&mut self, now: Tick, event: Event) {
+        self.latest = self.latest.max(now);
         match event {
             Event::Gained(lanes) => self.gain(now, lanes),
             Event::Lost(lanes) => lanes.into_iter().for_each(|lane| self.lose(lane)),
@@ -132,8 +140,12 @@ impl Machine {
     /// What is to be done now.
     pub fn actions(&mut self, now: Tick) -> Vec<Action> {
         let mut actions = Vec::new();
+        self.latest = self.latest.max(now);
         if now >= self.trusted_until {
             return actions;
+        }
+        if !self.stopping {
+            self.expire(now);
         }
         self.take_care();
         self.settle_next(now, &mut actions);
@@ -160,6 +172,9 @@ impl Machine {
         if self.window.room(self.settings.page_rows).is_some() {
             let waits = self.everything_waits();
             wake = wake.min(if waits { self.schedule.next_but_new(now) } else { self.schedule.next(now) });
+        }
+        if let Some(end) = self.window.next_end() {
+            wake = wake.min(end);
         }
         if self.settling.store_is_away() {
             return wake.max(now);
@@ -279,6 +294,7 @@ impl Machine {
             let Some(record) = entry.key.as_ref().and_then(|key| self.keys.get_mut(key)) else { continue };
             record.members = record.members.saturating_sub(1);
             record.let_go(entry.parked.with(entry.failed), entry.failed);
+            record.burying = record.burying.saturating_sub(usize::from(entry.holds_key));
             record.queues.iter_mut().for_each(|queue| queue.remove(*row));
         }
     }

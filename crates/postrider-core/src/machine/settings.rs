@@ -101,10 +101,14 @@ impl Settings {
 
     /// The retry policy of a message.
     pub(super) fn policy(&self, message: &Message) -> RetryPolicy {
-        let topic = message.topic.as_str();
-        let policy = self.retry.iter().find(|(pattern, _)| pattern.matches(topic)).map(|(_, policy)| *policy);
-        let policy = policy.unwrap_or_default();
+        let policy = self.policy_of(&message.topic);
         message.retry.map_or(policy, |change| policy.with(&change))
+    }
+
+    /// The retry policy of a topic's messages that do not change it.
+    pub(super) fn policy_of(&self, topic: &Topic) -> RetryPolicy {
+        let policy = self.retry.iter().find(|(pattern, _)| pattern.matches(topic.as_str())).map(|(_, policy)| *policy);
+        policy.unwrap_or_default()
     }
 
     fn indexed(&self) -> impl Iterator<Item = (DestinationIndex, &DestinationSettings)> {

@@ -60,7 +60,9 @@ impl Machine {
         if entry.settling || !entry.waiting.is_empty() || !entry.flying.is_empty() {
             return;
         }
-        if !entry.failed.is_empty() {
+        if entry.has_lapsed() {
+            self.give_up_expired(row);
+        } else if !entry.failed.is_empty() {
             if entry.failed == entry.exhausted && entry.parked.is_empty() && entry.unknown.is_empty() {
                 self.give_up(row);
             } else {
@@ -83,6 +85,7 @@ impl Machine {
             // Without a key nothing would look for it: it is scheduled instead.
             let (attempts, progress) = (entry.attempts, entry.progress.clone());
             let after = if is_leaving { Duration::ZERO } else { self.settings.max_pause };
+            let after = self.until_the_end(row, after);
             self.record(row, Outcome::Retry { after, attempts, waiting_for, progress, failures: Vec::new() });
         } else {
             self.record(row, Outcome::SetAside { waiting_for });
@@ -93,7 +96,7 @@ impl Machine {
         let Some(entry) = self.window.get(row) else { return };
         let waiting_for = self.still_owed(row, entry.failed.with(entry.parked));
         let attempts = entry.attempts;
-        let after = entry.retry_after;
+        let after = self.until_the_end(row, entry.retry_after);
         let progress = entry.progress.clone();
         let key = entry.key.clone();
         let failures = entry.failures.clone();
@@ -121,7 +124,7 @@ impl Machine {
     pub(super) fn bury(&mut self, row: RowId, reason: DeadReason, failures: Vec<FailedAttempt>) {
         let Some(entry) = self.window.get_mut(row) else { return };
         let waiting = std::mem::take(&mut entry.waiting);
-        let owed = if entry.failed.is_empty() { waiting.with(entry.parked) } else { entry.failed };
+        let owed = waiting.with(entry.parked).with(entry.failed).with(entry.lapsed);
         let (attempts, key) = (entry.attempts, entry.key.clone());
         if let Some(record) = key.as_ref().and_then(|key| self.keys.get_mut(key)) {
             record.queues.iter_mut().for_each(|queue| queue.remove(row));
@@ -142,16 +145,24 @@ impl Machine {
     }
 
     pub(super) fn record(&mut self, row: RowId, outcome: Outcome) {
+        if matches!(outcome, Outcome::Dead { .. }) {
+            self.hold_key(row);
+        }
         let Some(entry) = self.window.get_mut(row) else { return };
         entry.settling = true;
-        let (stay, lane, sent, key) = (entry.stay, entry.lane, entry.sent, entry.key.clone());
-        if matches!(outcome, Outcome::Dead { .. })
-            && let Some(record) = key.as_ref().and_then(|key| self.keys.get_mut(key))
-        {
-            record.burying += 1;
-        }
+        let (stay, lane, sent) = (entry.stay, entry.lane, entry.sent);
         let settlement = Settlement { row, lane, outcome, attempt: Attempt(sent) };
         self.settling.waiting.push_back((stay, settlement));
+    }
+
+    /// The row's end is decided and not recorded: until it is, a crash would bring the row back, to a relay with another
+    /// policy perhaps, and nothing of its key may have gone before it.
+    pub(super) fn hold_key(&mut self, row: RowId) {
+        let Some(entry) = self.window.get_mut(row).filter(|entry| !entry.holds_key) else { return };
+        entry.holds_key = true;
+        if let Some(record) = entry.key.as_ref().and_then(|key| self.keys.get_mut(key)) {
+            record.burying += 1;
+        }
     }
 
     pub(super) fn settle_next(&mut self, now: Tick, actions: &mut Vec<Action>) {
@@ -230,6 +241,7 @@ impl Machine {
         if let Some(record) = self.keys.get_mut(&key) {
             record.members = record.members.saturating_sub(1);
             record.let_go(entry.parked.with(entry.failed), entry.failed);
+            record.burying = record.burying.saturating_sub(usize::from(entry.holds_key));
             match settlement.outcome {
                 Outcome::SetAside { .. } => record.look_again = true,
                 // Where the row is gone, nothing will bring the key back but a look.
@@ -237,11 +249,14 @@ impl Machine {
                     record.scheduled = Destinations::NONE;
                     record.look_again = true;
                 }
-                Outcome::Dead { .. } => record.burying = record.burying.saturating_sub(1),
-                Outcome::Retry { .. } | Outcome::Delivered | Outcome::Suspected { .. } => {}
+                Outcome::Retry { .. }
+                | Outcome::Delivered
+                | Outcome::Dropped
+                | Outcome::Dead { .. }
+                | Outcome::Suspected { .. } => {}
             }
         }
-        if matches!(settlement.outcome, Outcome::Dead { .. }) {
+        if entry.holds_key {
             for place in 0..self.outlets.len() {
                 self.line_up(&key, DestinationIndex::new(place));
             }
@@ -257,7 +272,7 @@ impl Machine {
             match settlement.outcome {
                 Outcome::Delivered => delivered += 1,
                 Outcome::SetAside { .. } => aside += 1,
-                Outcome::Retry { .. } | Outcome::Dead { .. } | Outcome::Suspected { .. } => {}
+                Outcome::Retry { .. } | Outcome::Dead { .. } | Outcome::Dropped | Outcome::Suspected { .. } => {}
             }
         }
         if delivered > 0 {

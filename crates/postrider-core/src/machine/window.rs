@@ -1,6 +1,6 @@
 //! The rows in memory: bounded by number and by bytes.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,9 +8,10 @@ use super::careful::Care;
 use super::destinations::Destinations;
 use crate::address::DestinationName;
 use crate::lane::{Lane, Term};
-use crate::message::{Key, Message};
-use crate::row::RowId;
+use crate::message::{Key, Message, MessageId, Topic};
+use crate::row::{Head, RowId};
 use crate::seams::{FailedAttempt, Room};
+use crate::tick::Tick;
 
 /// One row from being read to having its settle answered.
 #[derive(Debug)]
@@ -50,6 +51,16 @@ pub(super) struct Entry {
     pub(super) settling: bool,
     /// What it still needs before it may be sent.
     pub(super) care: Care,
+    /// What was read of it before its message, where it is handled carefully.
+    pub(super) head: Option<Box<Head>>,
+    /// When it is over.
+    pub(super) ends_at: Option<Tick>,
+    /// Its time has passed.
+    pub(super) is_over: bool,
+    /// Where it was still to be sent when its time had passed.
+    pub(super) lapsed: Destinations,
+    /// Its key sends nothing before it has left the window.
+    pub(super) holds_key: bool,
 }
 
 impl Entry {
@@ -57,12 +68,25 @@ impl Entry {
     pub(super) fn is_loaded(&self) -> bool {
         !matches!(self.care, Care::Head(_) | Care::Marking | Care::Marked | Care::Returning(_))
     }
+
+    /// Whether what is being recorded is a suspicion, and not what became of it.
+    pub(super) fn is_being_suspected(&self) -> bool {
+        self.settling && matches!(self.care, Care::Marking | Care::Clearing | Care::Returning(_))
+    }
+
+    /// Its id and topic, whether its message is here or not.
+    pub(super) fn named(&self) -> Option<(Option<MessageId>, Topic)> {
+        let of_message = self.message.as_ref().map(|message| (Some(message.id), message.topic.clone()));
+        of_message.or_else(|| self.head.as_ref().map(|head| (head.id, head.topic.clone())))
+    }
 }
 
 /// The rows in memory.
 #[derive(Debug)]
 pub(super) struct Window {
     rows: HashMap<RowId, Entry>,
+    /// Rows that will be over, by time; those whose time has passed are not among them.
+    ends: BTreeSet<(Tick, RowId)>,
     bytes: usize,
     max_rows: usize,
     max_bytes: usize,
@@ -70,7 +94,7 @@ pub(super) struct Window {
 
 impl Window {
     pub(super) fn new(max_rows: usize, max_bytes: usize) -> Self {
-        Self { rows: HashMap::new(), bytes: 0, max_rows, max_bytes }
+        Self { rows: HashMap::new(), ends: BTreeSet::new(), bytes: 0, max_rows, max_bytes }
     }
 
     pub(super) fn contains(&self, row: RowId) -> bool {
@@ -87,13 +111,39 @@ impl Window {
 
     pub(super) fn insert(&mut self, row: RowId, entry: Entry) {
         self.bytes += entry.weight;
+        if let Some(end) = entry.ends_at {
+            self.ends.insert((end, row));
+        }
         self.rows.insert(row, entry);
     }
 
     pub(super) fn remove(&mut self, row: RowId) -> Option<Entry> {
         let entry = self.rows.remove(&row)?;
         self.bytes -= entry.weight;
+        if let Some(end) = entry.ends_at {
+            self.ends.remove(&(end, row));
+        }
         Some(entry)
+    }
+
+    /// Says anew when a row whose message has just come is over.
+    pub(super) fn set_end(&mut self, row: RowId, end: Option<Tick>) {
+        let Some(entry) = self.rows.get_mut(&row) else { return };
+        if let Some(before) = std::mem::replace(&mut entry.ends_at, end) {
+            self.ends.remove(&(before, row));
+        }
+        self.ends.extend(end.map(|end| (end, row)));
+    }
+
+    /// When the next row is over.
+    pub(super) fn next_end(&self) -> Option<Tick> {
+        self.ends.first().map(|(end, _)| *end)
+    }
+
+    /// The next row that is over, once.
+    pub(super) fn take_expired(&mut self, now: Tick) -> Option<RowId> {
+        self.next_end().filter(|end| *end <= now)?;
+        self.ends.pop_first().map(|(_, row)| row)
     }
 
     pub(super) fn len(&self) -> usize {

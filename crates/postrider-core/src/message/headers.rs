@@ -1,6 +1,60 @@
 //! Headers and attributes: small ordered maps without repeated names.
 
+use std::fmt;
+
+use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+
+/// The members of a JSON object as they stand there, repeated names included.
+struct Members(Vec<(String, Value)>);
+
+impl Members {
+    /// # Errors
+    /// The first name that is repeated, or whose value is no text and nothing that foreign hands write for one.
+    fn into_pairs(self) -> Result<Vec<(String, String)>, String> {
+        let mut pairs: Vec<(String, String)> = Vec::with_capacity(self.0.len());
+        for (name, value) in self.0 {
+            if pairs.iter().any(|(known, _)| *known == name) {
+                return Err(format!("the name {name:?} is repeated"));
+            }
+            let value = match value {
+                Value::String(text) => text,
+                Value::Number(number) => number.to_string(),
+                Value::Bool(truth) => truth.to_string(),
+                Value::Null | Value::Array(_) | Value::Object(_) => {
+                    return Err(format!("expected a string as the value of {name:?}"));
+                }
+            };
+            pairs.push((name, value));
+        }
+        Ok(pairs)
+    }
+}
+
+impl<'de> Deserialize<'de> for Members {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct InOrder;
+
+        impl<'de> Visitor<'de> for InOrder {
+            type Value = Members;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON object of strings")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+
+        deserializer.deserialize_map(InOrder)
+    }
+}
 
 macro_rules! ordered_map {
     ($(#[$doc:meta])* $name:ident) => {
@@ -43,23 +97,11 @@ macro_rules! ordered_map {
             /// Numbers and booleans are taken as their text, because foreign hands write them.
             ///
             /// # Errors
-            /// What is wrong, in words, when the text is not such an object.
+            /// What is wrong, in words, when the text is not such an object or repeats a name.
             pub fn from_json(text: &str) -> Result<Self, String> {
-                let value: serde_json::Map<String, serde_json::Value> =
+                let members: Members =
                     serde_json::from_str(text).map_err(|error| format!("expected a JSON object of strings: {error}"))?;
-                let mut map = Self::default();
-                for (name, value) in value {
-                    let value = match value {
-                        serde_json::Value::String(text) => text,
-                        serde_json::Value::Number(number) => number.to_string(),
-                        serde_json::Value::Bool(truth) => truth.to_string(),
-                        serde_json::Value::Null | serde_json::Value::Array(_) | serde_json::Value::Object(_) => {
-                            return Err(format!("expected a string as the value of {name:?}"));
-                        }
-                    };
-                    map.set(name, value);
-                }
-                Ok(map)
+                members.into_pairs().map(Self)
             }
 
             /// Writes the JSON object of the table's column; none when there is nothing to write.
@@ -90,9 +132,7 @@ macro_rules! ordered_map {
 
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let map = serde_json::Map::deserialize(deserializer)?;
-                let text = serde_json::Value::Object(map).to_string();
-                Self::from_json(&text).map_err(serde::de::Error::custom)
+                Members::deserialize(deserializer)?.into_pairs().map(Self).map_err(D::Error::custom)
             }
         }
     };
@@ -106,3 +146,28 @@ ordered_map!(
     /// What one broker alone understands, as `prefix.name`; each broker parses and validates its own prefix.
     Attributes
 );
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_of_a_json_object_is_kept_and_numbers_are_their_text() {
+        let headers = Headers::from_json(r#"{"b": "1", "a": 2, "c": true}"#).unwrap();
+        assert_eq!(headers.iter().collect::<Vec<_>>(), [("b", "1"), ("a", "2"), ("c", "true")]);
+        let line: Headers = serde_json::from_str(r#"{"z": "1", "y": "2"}"#).unwrap();
+        assert_eq!(line.iter().map(|(name, _)| name).collect::<Vec<_>>(), ["z", "y"]);
+    }
+
+    #[test]
+    fn a_repeated_name_is_refused_wherever_it_is_read() {
+        for text in [r#"{"a": "1", "a": "2"}"#, r#"{"a": "1", "b": "1", "a": "1"}"#] {
+            assert!(Headers::from_json(text).unwrap_err().contains("repeated"), "{text}");
+            assert!(serde_json::from_str::<Headers>(text).is_err(), "{text}");
+            assert!(Attributes::from_json(text).is_err(), "{text}");
+        }
+        for text in ["[]", "3", r#"{"a": null}"#, r#"{"a": {}}"#, "{"] {
+            assert!(Headers::from_json(text).is_err(), "{text}");
+        }
+    }
+}

@@ -5,6 +5,7 @@ mod key;
 mod limits;
 
 use std::fmt;
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -42,6 +43,16 @@ impl fmt::Display for MessageId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(pub i64);
 
+impl Timestamp {
+    /// A moment that never comes: `infinity` in PostgreSQL, the largest integer in SQLite.
+    pub const NEVER: Self = Self(i64::MAX);
+
+    /// How long `earlier` lies before this moment; zero when it does not.
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_micros(if self.0 > earlier.0 { self.0.abs_diff(earlier.0) } else { 0 })
+    }
+}
+
 /// A message: what an application writes into its outbox and what a broker receives.
 ///
 /// Build one with [`Message::new`] or [`Message::json`] and the `with`-style methods; nothing is checked until
@@ -72,7 +83,8 @@ pub struct Message {
     pub attributes: Attributes,
     /// Not before this moment.
     pub deliver_at: Option<Timestamp>,
-    /// Dead after this moment.
+    /// Never sent after this moment: it is given up or dropped then, as the policy of its topic says. With
+    /// [`Timestamp::NEVER`] it never expires, whatever that policy says.
     pub expires_at: Option<Timestamp>,
     /// When it was written, by the database's clock; none until it is read back.
     pub created_at: Option<Timestamp>,
@@ -157,6 +169,13 @@ impl Message {
     #[must_use]
     pub fn deliver_at(mut self, at: Timestamp) -> Self {
         self.deliver_at = Some(at);
+        self
+    }
+
+    /// The same message, not to be sent after a moment.
+    #[must_use]
+    pub fn expires_at(mut self, at: Timestamp) -> Self {
+        self.expires_at = Some(at);
         self
     }
 

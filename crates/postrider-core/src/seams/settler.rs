@@ -107,6 +107,9 @@ pub enum Outcome {
         /// The number; 0 when an answer has cleared it.
         suspicion: u16,
     },
+    /// Its time has passed and its policy asks for nothing to be kept: the row goes, and no history is written, because
+    /// it was not delivered.
+    Dropped,
     /// Given up; its key goes on.
     Dead {
         /// Why.
@@ -115,7 +118,7 @@ pub enum Outcome {
         attempts: u32,
         /// The destinations that never accepted it; none means every matching one.
         waiting_for: Option<Vec<DestinationName>>,
-        /// What failed this time.
+        /// What failed this time; where nothing did, no attempt is recorded.
         failures: Vec<FailedAttempt>,
     },
 }

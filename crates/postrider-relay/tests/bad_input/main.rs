@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bench::{LEASE, Outbox, Running, SmallDisk, delivered, drain, keyed, migrate, open, relay};
-use nonsense::Fate::{Dead, Delivered};
+use nonsense::Fate::{Dead, Delivered, Expired};
 use nonsense::{Case, left_out, relay_and_compare};
 use postrider_brokers::memory::MemoryBroker;
 use postrider_core::{ErrorKind, Level, Message};
@@ -227,6 +227,7 @@ const NONSENSE_ON_SQLITE: &[Case] = &[
     ("deliver_at", "1.5", Dead),
     ("deliver_at", "-9223372036854775808", Delivered),
     ("expires_at", "x'01'", Dead),
+    ("expires_at", "-9223372036854775808", Expired),
     ("retry", "'{\"max\": 1}'", Dead),
     ("retry", "'[]'", Delivered),
     ("last_attempt_at", "'yesterday'", Delivered),
@@ -268,12 +269,12 @@ const NONSENSE_ON_POSTGRESQL: &[Case] = &[
     ("headers", "'\"text\"'", Dead),
     ("headers", "'null'", Dead),
     ("headers", "'{\"a\": {}}'", Dead),
-    ("headers", "'{\"a\": \"1\", \"a\": \"2\"}'", Delivered),
+    ("headers", "'{\"a\": \"1\", \"a\": \"2\"}'", Dead),
     ("attributes", "'3'", Dead),
     ("attributes", "'{\"noprefix\": \"x\"}'", Dead),
     ("deliver_at", "'-infinity'", Delivered),
     ("deliver_at", "'4713-01-01 BC'", Delivered),
-    ("expires_at", "'-infinity'", Delivered),
+    ("expires_at", "'-infinity'", Expired),
     ("expires_at", "'infinity'", Delivered),
     ("retry", "'{\"max_attempts\": \"many\"}'", Dead),
     ("retry", "'[]'", Delivered),

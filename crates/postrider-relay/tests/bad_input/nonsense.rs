@@ -13,6 +13,8 @@ use crate::bench::{Outbox, delivered, drain, keyed};
 pub enum Fate {
     /// It is a dead letter: malformed.
     Dead,
+    /// It is a dead letter: its time has passed.
+    Expired,
     /// It is delivered as if nothing were wrong.
     Delivered,
 }
@@ -40,7 +42,7 @@ pub async fn relay_and_compare(outbox: &Outbox, cases: &[Case]) {
     let arrived = delivered(&broker);
     let position = Position { after: RowId(i64::MIN), limit: 1_000 };
     let dead = outbox.operator().await.dead(&DeadFilter::default(), position).await.unwrap();
-    assert!(dead.iter().all(|row| row.dead_reason == Some(DeadReason::Malformed) && row.attempts == 0), "{dead:?}");
+    assert!(dead.iter().all(|row| row.attempts == 0), "{dead:?}");
     let dead: BTreeMap<i64, _> = dead.into_iter().map(|row| (row.row.0, row)).collect();
     let mut wrong = Vec::new();
     for (number, (column, value, fate)) in cases.iter().enumerate() {
@@ -50,13 +52,18 @@ pub async fn relay_and_compare(outbox: &Outbox, cases: &[Case]) {
         }
         // Three rows a case, counted from one.
         let row = i64::try_from(number * 3 + 2).unwrap();
-        let found = (dead.contains_key(&row), arrived.contains(&format!("spoilt-{number}")));
-        if found != (*fate == Fate::Dead, *fate == Fate::Delivered) {
-            wrong.push(format!("{case}: dead {}, delivered {}", found.0, found.1));
+        let reason = match fate {
+            Fate::Dead => Some(DeadReason::Malformed),
+            Fate::Expired => Some(DeadReason::Expired),
+            Fate::Delivered => None,
+        };
+        let found = (dead.get(&row).and_then(|row| row.dead_reason), arrived.contains(&format!("spoilt-{number}")));
+        if found != (reason, reason.is_none()) {
+            wrong.push(format!("{case}: dead {:?}, delivered {}", found.0, found.1));
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}; {summary:?}");
-    let expected = cases.iter().filter(|(.., fate)| *fate == Fate::Dead).count();
+    let expected = cases.iter().filter(|(.., fate)| *fate != Fate::Delivered).count();
     assert_eq!((dead.len(), usize::try_from(summary.dead).unwrap()), (expected, expected));
     assert_eq!(usize::try_from(outbox.status().await.pending.value()).unwrap(), 0);
     println!("{} cases: {expected} dead letters, {} delivered", cases.len(), cases.len() - expected);

@@ -124,6 +124,7 @@ impl Operator for MemoryOperator {
                 stored.attempts = 0;
                 stored.progress.clear();
                 stored.next_attempt_at = Some(now);
+                stored.message.expires_at = Some(Timestamp::NEVER);
                 stored.dead_at = None;
                 stored.dead_reason = None;
                 tables.put(id, stored);

@@ -32,6 +32,7 @@ impl Settler for MemorySettler {
             let Some(stored) = found.filter(|_| settled.lanes.contains(&settlement.lane)) else { continue };
             match changed(stored.clone(), me, settlement, now) {
                 Some(stored) => tables.put(settlement.row, stored),
+                None if settlement.outcome == Outcome::Dropped => drop(tables.take(settlement.row)),
                 None => tables.deliver(settlement.row),
             }
             settled.rows.push(settlement.row);
@@ -40,11 +41,11 @@ impl Settler for MemorySettler {
     }
 }
 
-/// The row after its outcome; none when it was delivered.
+/// The row after its outcome; none when it is gone.
 fn changed(mut stored: Stored, me: RelayId, settlement: &Settlement, now: Timestamp) -> Option<Stored> {
     stored.suspicion = 0;
     match &settlement.outcome {
-        Outcome::Delivered => return None,
+        Outcome::Delivered | Outcome::Dropped => return None,
         Outcome::Retry { after, attempts, waiting_for, progress, failures } => {
             stored.state = RowState::Pending;
             stored.attempts = *attempts;
@@ -65,7 +66,9 @@ fn changed(mut stored: Stored, me: RelayId, settlement: &Settlement, now: Timest
             stored.attempts = *attempts;
             stored.waiting_for.clone_from(waiting_for);
             stored.errors = appended(stored.errors.as_deref(), now, me, settlement.attempt, failures);
-            stored.last_attempt_at = Some(now);
+            if !failures.is_empty() {
+                stored.last_attempt_at = Some(now);
+            }
             stored.next_attempt_at = None;
             stored.dead_at = Some(now);
             stored.dead_reason = Some(*reason);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use postrider_core::{
-    Closed, Content, DeadReason, DestinationName, Due, Head, HeldLane, Key, Lane, LaneCount, Message, RelayId,
-    Retrying, Row, RowId, RowState, Start, Term, Timestamp, lane_of,
+    Closed, Content, DeadReason, DestinationName, Due, Head, HeldLane, Key, Lane, LaneCount, Lifetime, Message,
+    RelayId, Retrying, Row, RowId, RowState, Start, Term, Timestamp, lane_of,
 };
 
 use crate::History;
@@ -209,6 +209,7 @@ impl Tables {
                     topic: message.topic.clone(),
                     key: message.key.clone(),
                     suspicion: stored.suspicion,
+                    has_retry: message.retry.is_some(),
                 };
                 Row { content: Content::Head(head), ..row }
             }
@@ -241,6 +242,7 @@ impl Tables {
             weight: stored.message.weight(),
             state: stored.state,
             due,
+            lifetime: Lifetime::at(now, Some(stored.created_at), stored.message.expires_at),
             retrying: if stored.next_attempt_at.is_some() { Retrying::Yes } else { Retrying::No },
             attempts: stored.attempts,
             waiting_for: stored.waiting_for.clone(),

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use postrider_core::{
-    Attributes, Closed, Content, DestinationName, Due, Error, ErrorKind, Head, Headers, Key, Lane, Message, MessageId,
-    Result, RetryOverride, Retrying, Row, RowId, RowState, Timestamp, Topic,
+    Attributes, Closed, Content, DestinationName, Due, Error, ErrorKind, Head, Headers, Key, Lane, Lifetime, Message,
+    MessageId, Result, RetryOverride, Retrying, Row, RowId, RowState, Timestamp, Topic,
 };
 use tokio_postgres::types::{FromSql, Type};
 use uuid::Uuid;
@@ -66,6 +66,7 @@ pub(super) fn row(row: &tokio_postgres::Row) -> Result<Row> {
     let attempts: i32 = get(row, "attempts")?;
     let read_at: Moment = get(row, "read_at")?;
     let deliver_at: Option<Moment> = get(row, "deliver_at")?;
+    let (created_at, expires_at): (Option<Moment>, Option<Moment>) = (get(row, "created_at")?, get(row, "expires_at")?);
     let next: Option<Moment> = get(row, "next_attempt_at")?;
     let content = match head {
         None => message(row).map(|message| {
@@ -92,6 +93,7 @@ pub(super) fn row(row: &tokio_postgres::Row) -> Result<Row> {
         weight: weight + OVERHEAD,
         state: RowState::from_code(state).unwrap_or(RowState::Pending),
         due: due(next.or(deliver_at), read_at),
+        lifetime: Lifetime::at(read_at.into(), created_at.map(Timestamp::from), expires_at.map(Timestamp::from)),
         retrying: if next.is_some() { Retrying::Yes } else { Retrying::No },
         attempts: u32::try_from(attempts).unwrap_or(0),
         waiting_for,
@@ -134,6 +136,7 @@ fn head_of(row: &tokio_postgres::Row) -> Result<Head, String> {
         topic: Topic::unchecked(read::<String>(row, "topic")?),
         key: read::<Option<String>>(row, "key")?.map(Key::unchecked),
         suspicion: u16::try_from(read::<i16>(row, "suspicion")?).unwrap_or(0),
+        has_retry: read(row, "has_retry")?,
     })
 }
 

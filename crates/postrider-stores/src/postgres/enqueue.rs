@@ -2,7 +2,8 @@
 //!
 //! Parameters, in order, one array each, all of one length: message ids (`uuid[]`), topics, keys, payloads (`bytea[]`),
 //! content types, headers, attributes (both JSON text), moments of delivery and of expiry (`bigint[]`, microseconds
-//! since 1970 UTC) and retry settings (JSON text). [`Columns`] has them in that order.
+//! since 1970 UTC; an expiry at the largest number is never) and retry settings (JSON text). [`Columns`] has them in
+//! that order.
 
 use postrider_core::{Message, RetryOverride};
 use uuid::Uuid;
@@ -16,7 +17,8 @@ insert into {outbox}
   (message_id, topic, key, payload, content_type, headers, attributes, deliver_at, expires_at, retry)
 select m.message_id, m.topic, m.key, m.payload, m.content_type, m.headers::json, m.attributes::json,
        timestamptz 'epoch' + m.deliver_at * interval '1 microsecond',
-       timestamptz 'epoch' + m.expires_at * interval '1 microsecond',
+       case when m.expires_at = 9223372036854775807 then timestamptz 'infinity'
+            else timestamptz 'epoch' + m.expires_at * interval '1 microsecond' end,
        m.retry::json
 from unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::text[], $6::text[], $7::text[], $8::bigint[],
             $9::bigint[], $10::text[])

@@ -121,7 +121,7 @@ select o.topic, o.dead_reason, count(*) as number,
 );
 
 /// `$6` the limit. Equal instants for all rows of the statement, so that the id decides among those of a key; rows that
-/// another operator has locked are his.
+/// another operator has locked are his. What an operator sends again does not expire.
 pub(super) const REPLAY: &str = concat!(
     "with picked as materialized (\n  select o.id from {outbox} o where ",
     meant!(),
@@ -129,7 +129,7 @@ pub(super) const REPLAY: &str = concat!(
 u as (
   update {outbox} o
      set state = 0, attempts = 0, next_attempt_at = statement_timestamp(), dead_at = null, dead_reason = null,
-         progress = null
+         progress = null, expires_at = 'infinity'
     from picked where o.id = picked.id returning o.id, o.message_id)
 select message_id from u order by id"
 );

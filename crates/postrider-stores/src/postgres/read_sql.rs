@@ -18,7 +18,7 @@ macro_rules! page {
             "\
 select o.id, o.lane, o.message_id, o.topic, o.key, o.created_at, o.deliver_at, o.expires_at, o.state, o.attempts,
        o.next_attempt_at, o.waiting_for, o.progress::text, o.suspicion, o.fetched,
-       (select clock_timestamp()) as read_at,
+       o.retry is not null as has_retry, (select clock_timestamp()) as read_at,
        case when o.lane = any(",
             $careful,
             ") then octet_length(o.payload) end as head,

@@ -9,9 +9,10 @@ use postrider_core::LaneCount;
 use super::Names;
 
 /// The version of the tables that this library writes and understands.
-pub const VERSION: i32 = 1;
+pub const VERSION: i32 = 2;
 
-const STEP_1: &str = include_str!("schema_1.sql");
+/// One step per version.
+const STEPS: [&str; 2] = [include_str!("schema_1.sql"), include_str!("schema_2.sql")];
 
 /// Takes turns with other starters; refuses a newer schema and another number of lanes.
 const BEGIN: &str = "\
@@ -51,12 +52,17 @@ pub fn ddl(names: &Names, lanes: LaneCount) -> String {
     let fill = |text: &str| {
         names.fill(text).replace("<version>", &VERSION.to_string()).replace("<lanes>", &lanes.get().to_string())
     };
-    [BEGIN, STEP_1, END].map(fill).concat()
+    [BEGIN, &STEPS.join("\n"), END].map(fill).concat()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_version_has_its_step() {
+        assert_eq!(usize::try_from(VERSION).unwrap(), STEPS.len());
+    }
 
     #[test]
     fn nothing_is_left_to_fill_in() {

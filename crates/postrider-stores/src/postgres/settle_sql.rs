@@ -42,7 +42,8 @@ d as (
 /// Rows that go on: `$6` ids, `$7` states, `$8` microseconds until the next attempt (null: none is scheduled), `$9`
 /// charged attempts (null: as they were, and no attempt was made), `$10` destinations owed as a JSON array (null: every
 /// one), `$11` attempts per destination as a JSON object (null: as they were), `$12` failures as a JSON array of
-/// unfinished objects, which get the database's time and their closing brace here, `$13` reasons of death.
+/// unfinished objects, which get the database's time and their closing brace here (a death without any was none by an
+/// attempt), `$13` reasons of death.
 ///
 /// `errors` keeps the last ten; one that stands there already is not added again. What a foreign hand wrote there is
 /// never taken apart further than its elements, because a NUL in it would fail the statement.
@@ -53,7 +54,8 @@ u as (
   update {outbox} o
      set state = n.state,
          attempts = coalesce(n.attempts, o.attempts),
-         last_attempt_at = case when n.attempts is null then o.last_attempt_at else clock_timestamp() end,
+         last_attempt_at = case when n.attempts is null or (n.reason is not null and n.failures is null)
+           then o.last_attempt_at else clock_timestamp() end,
          next_attempt_at = clock_timestamp() + n.after * interval '1 microsecond',
          waiting_for = case when n.waiting_for is not null then
            array(select json_array_elements_text(n.waiting_for::json)) end,

@@ -25,6 +25,8 @@ pub(super) struct PostgresSettler {
     mixed: String,
     /// For suspicions, which only a careful start records.
     suspect: String,
+    /// For what was dropped where a history is kept: it is no part of it.
+    dropped: String,
 }
 
 impl PostgresSettler {
@@ -36,9 +38,9 @@ impl PostgresSettler {
             History::Off => (REMOVE, REMOVE_AND_CHANGE),
             History::Kept => (MOVE, MOVE_AND_CHANGE),
         };
-        let (delivered, mixed) = (options.names.fill(delivered), options.names.fill(mixed));
-        let suspect = options.names.fill(SUSPECT);
-        Self { link, delivered, mixed, suspect }
+        let [delivered, mixed, suspect, dropped] =
+            [delivered, mixed, SUSPECT, REMOVE].map(|sql| options.names.fill(sql));
+        Self { link, delivered, mixed, suspect, dropped }
     }
 
     /// Records suspicions and nothing else.
@@ -73,7 +75,7 @@ struct Changes {
 impl Changes {
     fn add(&mut self, me: RelayId, settlement: &Settlement) {
         let (state, after, attempts, waiting_for, progress, failures, reason) = match &settlement.outcome {
-            Outcome::Delivered | Outcome::Suspected { .. } => return,
+            Outcome::Delivered | Outcome::Dropped | Outcome::Suspected { .. } => return,
             Outcome::Retry { after, attempts, waiting_for, progress, failures } => {
                 let progress: serde_json::Map<String, Value> =
                     progress.iter().map(|(name, count)| (name.as_str().to_owned(), json!(count))).collect();
@@ -128,7 +130,11 @@ fn touched(leases: &[HeldLane], lanes: impl Iterator<Item = Lane>) -> (Vec<i16>,
 fn suspicion(settlement: &Settlement) -> Option<(Lane, RowId, u16)> {
     match settlement.outcome {
         Outcome::Suspected { suspicion } => Some((settlement.lane, settlement.row, suspicion)),
-        Outcome::Delivered | Outcome::Retry { .. } | Outcome::SetAside { .. } | Outcome::Dead { .. } => None,
+        Outcome::Delivered
+        | Outcome::Dropped
+        | Outcome::Retry { .. }
+        | Outcome::SetAside { .. }
+        | Outcome::Dead { .. } => None,
     }
 }
 
@@ -168,7 +174,30 @@ impl Settler for PostgresSettler {
             };
         }
         let (lanes, terms) = touched(leases, batch.iter().map(|settlement| settlement.lane));
-        let gone = || batch.iter().filter(|settlement| settlement.outcome == Outcome::Delivered);
+        let kept = self.link.options().history == History::Kept;
+        let dropped: Vec<i64> =
+            batch.iter().filter(|one| one.outcome == Outcome::Dropped).map(|settlement| settlement.row.0).collect();
+        let mut before = Settled::default();
+        if kept && !dropped.is_empty() {
+            let parameters: [Parameter<'_>; 4] = [
+                (&me.0, Type::UUID),
+                (&lanes, Type::INT2_ARRAY),
+                (&terms, Type::INT8_ARRAY),
+                (&dropped, Type::INT8_ARRAY),
+            ];
+            before = settled(&self.link.query("settling", &self.dropped, &parameters).await?)?;
+            if dropped.len() == batch.len() {
+                return Ok(before);
+            }
+        }
+        let goes = |outcome: &Outcome| match outcome {
+            Outcome::Delivered => true,
+            Outcome::Dropped => !kept,
+            Outcome::Retry { .. } | Outcome::SetAside { .. } | Outcome::Suspected { .. } | Outcome::Dead { .. } => {
+                false
+            }
+        };
+        let gone = || batch.iter().filter(|settlement| goes(&settlement.outcome));
         let delivered: Vec<i64> = gone().map(|settlement| settlement.row.0).collect();
         let made: Vec<i32> = gone().map(|settlement| i32::try_from(settlement.attempt.0).unwrap_or(i32::MAX)).collect();
         let mut changes = Changes::default();
@@ -181,7 +210,7 @@ impl Settler for PostgresSettler {
             (&delivered, Type::INT8_ARRAY),
         ];
         let quiet = changes.ids.is_empty();
-        if !quiet || self.link.options().history == History::Kept {
+        if !quiet || kept {
             parameters.push((&made, Type::INT4_ARRAY));
         }
         if !quiet {
@@ -197,7 +226,8 @@ impl Settler for PostgresSettler {
             ]);
         }
         let sql = if quiet { &self.delivered } else { &self.mixed };
-        let answer = self.link.query("settling", sql, &parameters).await?;
-        settled(&answer)
+        let answer = settled(&self.link.query("settling", sql, &parameters).await?)?;
+        before.rows.extend(answer.rows);
+        Ok(Settled { lanes: answer.lanes, ..before })
     }
 }

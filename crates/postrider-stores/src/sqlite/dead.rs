@@ -34,8 +34,9 @@ const GROUPS: &str = meant!(
     " group by topic, dead_reason order by topic, dead_reason"
 );
 const NAMES: &str = meant!(r#"select id, message_id from "{p}outbox""#, " and id > ?6 order by id limit ?7");
+/// What an operator sends again does not expire: the largest integer is never.
 const REPLAY: &str = r#"update "{p}outbox" set state = 0, attempts = 0, progress = null, next_attempt_at = ?2,
-  suspicion = 0, dead_at = null, dead_reason = null where id = ?1 and state in (1, 3)"#;
+  expires_at = 9223372036854775807, suspicion = 0, dead_at = null, dead_reason = null where id = ?1 and state in (1, 3)"#;
 const DISCARD: &str = r#"delete from "{p}outbox" where id = ?1 and state in (1, 3)"#;
 const PRUNE_DEAD: &str = r#"delete from "{p}outbox" where id in (select id from "{p}outbox"
   indexed by "{p}outbox_dead_at" where state in (1, 3) and dead_at <= ?1 limit ?2)"#;

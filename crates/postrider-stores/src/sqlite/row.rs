@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use postrider_core::{
-    Attributes, Closed, Content, DeadReason, DestinationName, Due, Head, Headers, Key, Lane, LaneCount, MAX_PAYLOAD,
-    Message, MessageId, RetryOverride, Retrying, Row, RowId, RowState, RowView, Timestamp, lane_of,
+    Attributes, Closed, Content, DeadReason, DestinationName, Due, Head, Headers, Key, Lane, LaneCount, Lifetime,
+    MAX_PAYLOAD, Message, MessageId, RetryOverride, Retrying, Row, RowId, RowState, RowView, Timestamp, lane_of,
 };
 use rusqlite::types::ValueRef;
 use uuid::Uuid;
@@ -39,7 +39,7 @@ macro_rules! columns_of_head {
     ($rest:literal) => {
         concat!(
             r#"select id, message_id, topic, key, x'', null, null, null, created_at, deliver_at, expires_at, null, state,
-  attempts, last_attempt_at, next_attempt_at, waiting_for, progress, null, null, null, suspicion from "{p}outbox" "#,
+  attempts, last_attempt_at, next_attempt_at, waiting_for, progress, null, null, null, suspicion, retry is not null from "{p}outbox" "#,
             $rest
         )
     };
@@ -65,6 +65,8 @@ pub(super) struct Decoded {
     problem: Option<String>,
     /// Where only the head was read: what the table says of it.
     suspicion: Option<u16>,
+    /// Where only the head was read: whether the message changes its retry policy.
+    has_retry: bool,
 }
 
 /// Reads the columns of [`columns!`].
@@ -117,6 +119,7 @@ pub(super) fn decode(row: &rusqlite::Row<'_>) -> Done<Decoded> {
             .and_then(DeadReason::from_code),
         problem,
         suspicion: None,
+        has_retry: false,
     })
 }
 
@@ -126,7 +129,7 @@ pub(super) fn decode_head(row: &rusqlite::Row<'_>) -> Done<Decoded> {
         ValueRef::Integer(suspicion) => u16::try_from(suspicion).unwrap_or(0),
         ValueRef::Null | ValueRef::Real(_) | ValueRef::Text(_) | ValueRef::Blob(_) => 0,
     };
-    Ok(Decoded { suspicion: Some(suspicion), ..decode(row)? })
+    Ok(Decoded { suspicion: Some(suspicion), has_retry: row.get(22)?, ..decode(row)? })
 }
 
 impl Decoded {
@@ -143,11 +146,16 @@ impl Decoded {
             Some(at) if at > now => Due::In(between(now, at)),
             Some(_) | None => Due::Now,
         };
+        let lifetime = Lifetime::at(now, self.message.created_at, self.message.expires_at);
         let content = match (self.problem, self.suspicion) {
             (None, None) => Content::Message(Arc::new(self.message)),
-            (None, Some(suspicion)) => {
-                Content::Head(Head { id: self.message_id, topic: self.message.topic, key: self.message.key, suspicion })
-            }
+            (None, Some(suspicion)) => Content::Head(Head {
+                id: self.message_id,
+                topic: self.message.topic,
+                key: self.message.key,
+                suspicion,
+                has_retry: self.has_retry,
+            }),
             (Some(reason), _) => Content::Malformed { id: self.message_id, key: self.message.key, reason },
         };
         Row {
@@ -157,6 +165,7 @@ impl Decoded {
             weight,
             state: self.state.unwrap_or(RowState::Pending),
             due,
+            lifetime,
             retrying: if self.scheduled { Retrying::Yes } else { Retrying::No },
             attempts: self.attempts,
             waiting_for: self.waiting_for,
@@ -198,6 +207,7 @@ pub(super) fn oversized(id: RowId, lane: Lane, key: Option<Key>, message_id: Opt
         weight: 0,
         state: RowState::Pending,
         due: Due::Now,
+        lifetime: Lifetime::default(),
         retrying: Retrying::No,
         attempts: 0,
         waiting_for: None,

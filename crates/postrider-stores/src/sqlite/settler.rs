@@ -21,7 +21,7 @@ pub(super) const HOLD: Duration = Duration::from_millis(8);
 pub(super) const BREATH: Duration = Duration::from_millis(5);
 
 const HOLDS: &str = r#"select 1 from "{p}lane" where lane = ?1 and owner = ?2 and term = ?3"#;
-const DELIVERED: &str = r#"delete from "{p}outbox" where id = ?1 and state in (0, 2)"#;
+const REMOVED: &str = r#"delete from "{p}outbox" where id = ?1 and state in (0, 2)"#;
 const REMEMBER: &str = r#"insert or replace into "{p}delivered"
   (id, message_id, topic, key, content_type, headers, attributes, created_at, attempts, settled_at, payload)
 select id, message_id, topic, key, content_type, headers, attributes, created_at, ?2, ?3, payload
@@ -31,8 +31,9 @@ const RETRY: &str = r#"update "{p}outbox" set state = 0, suspicion = 0, next_att
   progress = ?5, errors = ?6, last_attempt_at = ?7 where id = ?1 and state in (0, 2)"#;
 const SET_ASIDE: &str = r#"update "{p}outbox" set state = 2, suspicion = 0, next_attempt_at = null, waiting_for = ?2
 where id = ?1 and state in (0, 2)"#;
-const DEAD: &str = r#"update "{p}outbox" set state = 1, suspicion = 0, next_attempt_at = null, attempts = ?2, waiting_for = ?3,
-  errors = ?4, last_attempt_at = ?5, dead_at = ?5, dead_reason = ?6 where id = ?1 and state in (0, 2)"#;
+const DEAD: &str = r#"update "{p}outbox" set state = 1, suspicion = 0, next_attempt_at = null, attempts = ?2,
+  waiting_for = ?3, errors = ?4, last_attempt_at = case when ?7 then ?5 else last_attempt_at end, dead_at = ?5,
+  dead_reason = ?6 where id = ?1 and state in (0, 2)"#;
 
 const SUSPECTED: &str = r#"update "{p}outbox" set suspicion = ?2 where id = ?1 and state in (0, 2)"#;
 
@@ -120,8 +121,9 @@ impl Settling<'_, '_> {
                 if statements.options.history == History::Kept {
                     statements.execute(REMEMBER, params![id, settlement.attempt.0, now])?;
                 }
-                statements.execute(DELIVERED, [id])
+                statements.execute(REMOVED, [id])
             }
+            Outcome::Dropped => statements.execute(REMOVED, [id]),
             Outcome::Retry { after, attempts, waiting_for, progress, failures } => {
                 let Some(errors) = self.errors(id)? else { return Ok(0) };
                 let errors = appended(errors.as_deref(), self.now, self.me, settlement.attempt, failures);
@@ -137,7 +139,8 @@ impl Settling<'_, '_> {
                 let Some(errors) = self.errors(id)? else { return Ok(0) };
                 let errors = appended(errors.as_deref(), self.now, self.me, settlement.attempt, failures);
                 let owed = waiting_for.as_deref().map(array);
-                statements.execute(DEAD, params![id, attempts, owed, errors, now, reason.code()])
+                let tried = !failures.is_empty();
+                statements.execute(DEAD, params![id, attempts, owed, errors, now, reason.code(), tried])
             }
         }
     }

@@ -72,6 +72,7 @@ impl StoreHarness for Harness {
             ("headers", "'\"text\"'"),
             ("headers", "'{\"a\": \"\\u0000\"}'"),
             ("headers", "'{\"a\": {}}'"),
+            ("headers", "'{\"a\": \"1\", \"a\": \"2\"}'"),
             ("attributes", "'3'"),
             ("attributes", "'{\"noprefix\": \"x\"}'"),
             ("retry", "'{\"max_attempts\": \"many\"}'"),

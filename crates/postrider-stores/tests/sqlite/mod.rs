@@ -83,6 +83,7 @@ impl StoreHarness for Sqlite {
             ("content_type", "x'00'"),
             ("headers", "'not json'"),
             ("headers", "'[1]'"),
+            ("headers", "'{\"a\": \"1\", \"a\": \"2\"}'"),
             ("headers", "cast(x'7bff7d' as text)"),
             ("attributes", "'{\"a\": {}}'"),
             ("deliver_at", "'tomorrow'"),

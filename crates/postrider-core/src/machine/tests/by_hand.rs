@@ -24,6 +24,7 @@ pub fn row(id: i64, key: Option<&str>) -> Row {
         weight: 10,
         state: RowState::Pending,
         due: Due::Now,
+        lifetime: Lifetime::default(),
         retrying: Retrying::No,
         attempts: 0,
         waiting_for: None,
@@ -42,7 +43,7 @@ pub fn head(id: i64, key: Option<&str>, suspicion: u16) -> Row {
     let row = row(id, key);
     let Content::Message(message) = &row.content else { unreachable!() };
     let (topic, key) = (message.topic.clone(), message.key.clone());
-    Row { content: Content::Head(Head { id: Some(message.id), topic, key, suspicion }), ..row }
+    Row { content: Content::Head(Head { id: Some(message.id), topic, key, suspicion, has_retry: false }), ..row }
 }
 
 /// A row that was set aside.
@@ -72,9 +73,14 @@ impl Hand {
 
     /// The same with room for so many rows.
     pub fn with_window(destinations: usize, rows: usize) -> Self {
+        Self::with(destinations, |settings| settings.window_rows = rows)
+    }
+
+    /// The same with other settings.
+    pub fn with(destinations: usize, change: impl Fn(&mut Settings)) -> Self {
         let broker = || Broker::new(OrderInBatch::Kept, Isolation::PerMessage);
         let mut settings = World::new(1, (0..destinations).map(|_| broker()).collect(), 1).settings;
-        settings.window_rows = rows;
+        change(&mut settings);
         let mut hand = Self {
             machine: Machine::new(settings),
             now: Tick::ZERO,

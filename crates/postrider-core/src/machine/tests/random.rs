@@ -25,6 +25,7 @@ struct Trouble {
     stops: bool,
     kills: bool,
     hand_backs: bool,
+    expiry: bool,
 }
 
 struct Scenario {
@@ -34,6 +35,7 @@ struct Scenario {
     unordered: BTreeSet<i64>,
     poisonous: BTreeSet<i64>,
     deleted: BTreeSet<i64>,
+    mortal: BTreeSet<i64>,
 }
 
 fn trouble(rng: &mut Rng) -> Trouble {
@@ -55,12 +57,16 @@ fn trouble(rng: &mut Rng) -> Trouble {
         stops: rng.chance(200),
         kills: rng.chance(150),
         hand_backs: rng.chance(300),
+        expiry: false,
     }
 }
 
 fn scenario(seed: u64) -> Scenario {
     let mut rng = Rng(seed.wrapping_mul(0x1234_5678_9ABC_DEF1));
-    let trouble = trouble(&mut rng);
+    let mut trouble = trouble(&mut rng);
+    let mut ends = Rng(seed.wrapping_mul(0x9FB2_1C65_1E98_DF25));
+    // A connection that breaks again and again may hit one message often enough to look like its fault.
+    trouble.expiry = !trouble.breaks && ends.chance(500);
     let brokers = (0..=rng.below(2))
         .map(|_| {
             let order = if rng.chance(500) { OrderInBatch::Kept } else { OrderInBatch::NotKept };
@@ -100,8 +106,17 @@ fn scenario(seed: u64) -> Scenario {
         unordered: BTreeSet::new(),
         poisonous: BTreeSet::new(),
         deleted: BTreeSet::new(),
+        mortal: BTreeSet::new(),
     };
-    scenario.write(&mut rng);
+    if trouble.expiry {
+        let policy = scenario.world.settings.retry[0].1;
+        let on_expire = if ends.chance(500) { OnExpire::Drop } else { OnExpire::Dead };
+        let max_age = Some(Duration::from_micros(50_000 + ends.below(SPAN)));
+        let short = (TopicPattern::parse("only-a").unwrap(), RetryPolicy { max_age, ..policy });
+        scenario.world.settings.retry = vec![short, (TopicPattern::every(), policy)];
+        scenario.world.settings.retry.iter_mut().for_each(|(_, policy)| policy.on_expire = on_expire);
+    }
+    scenario.write(&mut rng, &mut ends);
     scenario.afflict(&mut rng);
     scenario.world.start();
     scenario
@@ -111,7 +126,7 @@ fn scenario(seed: u64) -> Scenario {
 const SPAN: u64 = 1_500_000;
 
 impl Scenario {
-    fn write(&mut self, rng: &mut Rng) {
+    fn write(&mut self, rng: &mut Rng, ends: &mut Rng) {
         let keys = 1 + rng.below(8);
         let count = 60 + rng.below(120);
         let mut times: Vec<u64> = (0..count).map(|_| if rng.chance(300) { 0 } else { rng.below(SPAN) }).collect();
@@ -127,6 +142,10 @@ impl Scenario {
             if delayed {
                 message = message.deliver_at(Timestamp((at + rng.below(SPAN)) as i64));
             }
+            let expires = self.trouble.expiry && ends.chance(200);
+            if expires {
+                message = message.expires_at(Timestamp((at + ends.below(SPAN)) as i64));
+            }
             let late = rng.chance(30);
             let commit = if late { at + rng.below(50_000) } else { at };
             let malformed = rng.chance(20);
@@ -139,6 +158,9 @@ impl Scenario {
             });
             if delayed || late || malformed {
                 self.unordered.insert(row);
+            }
+            if expires || (self.trouble.expiry && !everywhere) {
+                self.mortal.insert(row);
             }
             if malformed {
                 self.poisonous.insert(row);
@@ -244,8 +266,10 @@ impl Scenario {
     fn judge(&self) {
         let world = &self.world;
         let dead: BTreeSet<i64> = world.dead().into_iter().collect();
-        let innocent: Vec<_> = dead.difference(&self.poisonous).collect();
+        let innocent: Vec<_> =
+            dead.iter().filter(|row| !self.poisonous.contains(row) && !self.mortal.contains(row)).collect();
         assert!(innocent.is_empty(), "dead without fault: {innocent:?}");
+        assert!(world.seen.dropped.is_subset(&self.mortal), "dropped without fault: {:?}", world.seen.dropped);
         for (place, broker) in world.brokers.iter().enumerate() {
             let delivered: BTreeSet<i64> = broker.rows().into_iter().collect();
             let mut last: BTreeMap<&str, i64> = BTreeMap::new();
@@ -267,6 +291,7 @@ impl Scenario {
             for (row, _, everywhere) in &self.rows {
                 let owed = *everywhere || place == 0;
                 let excused = dead.contains(row) || self.deleted.contains(row) || world.replayed.contains(row);
+                let excused = excused || world.seen.dropped.contains(row);
                 assert!(!owed || excused || delivered.contains(row), "{row} is lost at destination {place}");
             }
         }
@@ -279,8 +304,20 @@ impl Scenario {
 
     /// What must hold where little or nothing went wrong.
     fn judge_quiet(&self) {
-        let Trouble { outages, gently, poison, breaks, leases, crashes, store, replays, stops, kills, hand_backs } =
-            self.trouble;
+        let Trouble {
+            outages,
+            gently,
+            poison,
+            breaks,
+            leases,
+            crashes,
+            store,
+            replays,
+            stops,
+            kills,
+            hand_backs,
+            expiry: _,
+        } = self.trouble;
         if (!outages || gently) && !poison && !breaks {
             assert_eq!(self.world.seen.charged, 0, "an attempt was counted for an outage");
         }
@@ -317,7 +354,7 @@ fn whatever_happens_everything_is_delivered_or_dead_and_in_order() {
             (0..std::env::var("POSTRIDER_SEEDS").map_or(usual, |n| n.parse().unwrap())).collect()
         }
     };
-    let mut counts = [0_usize; 13];
+    let mut counts = [0_usize; 15];
     let mut failed = Vec::new();
     for seed in &seeds {
         match catch_unwind(AssertUnwindSafe(|| play(*seed))) {
@@ -336,6 +373,8 @@ fn whatever_happens_everything_is_delivered_or_dead_and_in_order() {
                     seen.died,
                     seen.handed_back,
                     seen.handed_back_in_flight,
+                    seen.expired,
+                    seen.dropped.len() as u64,
                 ];
                 counts.iter_mut().zip(times).for_each(|(count, times)| *count += usize::from(times > 0));
             }
@@ -357,6 +396,8 @@ fn whatever_happens_everything_is_delivered_or_dead_and_in_order() {
         "relay died",
         "handed back",
         "handed back in flight",
+        "expired",
+        "dropped",
     ];
     for (name, count) in names.iter().zip(counts) {
         println!("{name}: {count} of {} seeds", seeds.len());

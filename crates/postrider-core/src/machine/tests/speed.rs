@@ -18,6 +18,7 @@ fn row(id: i64, key: &str) -> Row {
         weight: 200,
         state: RowState::Pending,
         due: Due::Now,
+        lifetime: Lifetime::default(),
         retrying: Retrying::No,
         attempts: 0,
         waiting_for: None,

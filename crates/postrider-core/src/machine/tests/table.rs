@@ -16,6 +16,9 @@ pub struct Stored {
     pub weight: usize,
     pub state: RowState,
     pub deliver_at: Option<u64>,
+    pub created_at: u64,
+    /// The end of time for "never, whatever the policy says".
+    pub expires_at: Option<u64>,
     pub next_attempt_at: Option<u64>,
     pub attempts: u32,
     pub waiting_for: Option<Vec<DestinationName>>,
@@ -31,6 +34,17 @@ impl Stored {
 
     fn ordinary(&self) -> bool {
         self.state == RowState::Pending && self.next_attempt_at.is_none()
+    }
+
+    fn lifetime(&self, now: u64) -> Lifetime {
+        Lifetime {
+            age: Duration::from_micros(now.saturating_sub(self.created_at)),
+            expires: match self.expires_at {
+                None => Expires::ByPolicy,
+                Some(u64::MAX) => Expires::Never,
+                Some(at) => Expires::In(Duration::from_micros(at.saturating_sub(now))),
+            },
+        }
     }
 
     fn scheduled(&self) -> Option<u64> {
@@ -89,6 +103,7 @@ impl Table {
         stored.state = RowState::Pending;
         stored.next_attempt_at = Some(now);
         stored.attempts = 0;
+        stored.expires_at = Some(u64::MAX);
         stored.progress.clear();
         self.put(id, stored);
     }
@@ -104,6 +119,7 @@ impl Table {
                     topic: message.topic.clone(),
                     key: message.key.clone(),
                     suspicion: self.rows[&row.id.0].suspicion,
+                    has_retry: message.retry.is_some(),
                 });
             }
         }
@@ -217,7 +233,7 @@ impl Table {
             settled.rows.push(settlement.row);
             stored.suspicion = 0;
             match &settlement.outcome {
-                Outcome::Delivered => {
+                Outcome::Delivered | Outcome::Dropped => {
                     self.rows.remove(&id);
                     continue;
                 }
@@ -265,6 +281,7 @@ impl Table {
             weight: stored.weight,
             state: stored.state,
             due,
+            lifetime: stored.lifetime(now),
             retrying: if stored.next_attempt_at.is_some() { Retrying::Yes } else { Retrying::No },
             attempts: stored.attempts,
             waiting_for: stored.waiting_for.clone(),

@@ -1,5 +1,7 @@
 //! A small world around the machine: a table, brokers, leases, a clock, and delays drawn from a seed.
 
+mod checks;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,6 +51,8 @@ pub struct Seen {
     pub probes: u64,
     pub alone: u64,
     pub burials: u64,
+    pub expired: u64,
+    pub dropped: BTreeSet<i64>,
     pub lost_in_flight: u64,
     pub swept: u64,
     pub fenced: u64,
@@ -119,6 +123,7 @@ impl World {
                 maximum: Duration::from_secs(2),
                 multiplier: 2.0,
                 attempts: Attempts::AtMost(4),
+                ..RetryPolicy::default()
             },
         )];
         settings.seed = seed;
@@ -214,6 +219,8 @@ impl World {
             weight: message.weight(),
             state: RowState::Pending,
             deliver_at: message.deliver_at.map(|at| u64::try_from(at.0).unwrap()),
+            created_at: self.now + after,
+            expires_at: message.expires_at.map(|at| u64::try_from(at.0).unwrap()),
             next_attempt_at: None,
             attempts: 0,
             waiting_for: None,
@@ -347,10 +354,18 @@ impl World {
                 self.settling = leases.iter().filter(mine).copied().collect();
                 for settlement in &batch {
                     match &settlement.outcome {
+                        Outcome::Dead { reason: DeadReason::Expired, .. } => {
+                            self.seen.expired += 1;
+                            self.is_over(settlement.row.0);
+                        }
                         Outcome::Dead { .. } => self.seen.burials += 1,
                         Outcome::SetAside { .. } => self.seen.set_aside += 1,
                         Outcome::Retry { attempts, .. } => self.seen.charged += u64::from(*attempts > 0),
                         Outcome::Suspected { .. } => self.seen.suspected += 1,
+                        Outcome::Dropped => {
+                            self.seen.dropped.insert(settlement.row.0);
+                            self.is_over(settlement.row.0);
+                        }
                         Outcome::Delivered => {}
                     }
                 }
@@ -362,6 +377,7 @@ impl World {
                 assert!(!batch.is_empty(), "an empty call");
                 let sent = batch.iter().map(|outgoing| (outgoing.lane, outgoing.term)).collect();
                 self.flying.insert((epoch, flight), sent);
+                self.is_fresh(&batch);
                 assert!(view.flights <= self.brokers[destination.get()].profile.max_concurrent);
                 if view.paused.is_some() {
                     assert_eq!(batch.len(), 1, "a probe is one message");
@@ -376,27 +392,6 @@ impl World {
             Action::Check(destination) => self.later(begins, Op::Check(epoch, destination)),
             Action::Release(lanes) => self.release(lanes),
         }
-    }
-
-    /// Lanes are released: nobody may be working on them any more.
-    fn release(&mut self, lanes: Vec<HeldLane>) {
-        for held in &lanes {
-            let mine = |sent: &(Lane, Term)| *sent == (held.lane, held.term);
-            let flying = self.flying.iter().any(|((epoch, _), sent)| *epoch == self.epoch && sent.iter().any(mine));
-            assert!(!flying, "released while a message of it is on its way");
-            assert!(!self.settling.contains(held), "released while a settle of it is under way");
-            assert!(self.machine.held().iter().all(|mine| mine.lane != held.lane), "released and still held");
-            self.seen.handed_back += u64::from(self.table.terms[&held.lane] == held.term);
-        }
-        self.left_careful(&lanes);
-        let after = self.rng.below(40_000);
-        self.happens(after, Happening::Gain(lanes.into_iter().map(|held| held.lane).collect()));
-    }
-
-    /// These lanes were given back: who gets them next begins as they say.
-    fn left_careful(&mut self, lanes: &[HeldLane]) {
-        let careful = lanes.iter().filter(|held| held.start == Start::Careful);
-        self.unclean.extend(careful.filter(|held| self.table.terms[&held.lane] == held.term).map(|held| held.lane));
     }
 
     fn carry_on(&mut self, op: Op) {

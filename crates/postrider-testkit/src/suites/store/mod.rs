@@ -6,6 +6,7 @@
 
 pub mod bench;
 pub mod careful;
+pub mod expiring;
 pub mod leasing;
 pub mod operating;
 pub mod reading;
@@ -119,6 +120,14 @@ macro_rules! store_suite {
                 messages_are_fetched_by_their_rows
                 suspicion_is_recorded_and_any_other_outcome_clears_it
                 a_relay_that_lost_its_lease_suspects_nobody
+            }
+            expiring {
+                the_database_says_how_old_a_message_is_and_how_long_it_has
+                a_message_whose_time_has_passed_says_so_wherever_it_is_found
+                a_dropped_row_is_gone_and_in_no_history
+                a_relay_that_lost_its_lease_drops_nothing
+                a_death_by_time_is_recorded_without_an_attempt
+                a_replayed_dead_letter_never_expires
             }
             leasing {
                 only_a_member_acquires_lanes

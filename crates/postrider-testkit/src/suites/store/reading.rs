@@ -143,7 +143,13 @@ pub async fn everything_of_a_message_arrives_as_it_was_written(harness: &dyn Sto
         .header("m", "")
         .attribute("kafka.partition", "3")
         .attribute("http.path", "/a?b=c")
-        .retry(RetryOverride { max_attempts: Some(3), initial_ms: Some(50), multiplier: Some(1.5), maximum_ms: None });
+        .retry(RetryOverride {
+            max_attempts: Some(3),
+            initial_ms: Some(50),
+            multiplier: Some(1.5),
+            maximum_ms: None,
+            max_age_ms: Some(5_000),
+        });
     let mut expiring = keyed("expires");
     expiring.expires_at = Some(Timestamp(4_102_444_800_123_000));
     expiring.deliver_at = Some(Timestamp(1_000_000));
