@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use postrider_core::{Closed, DeadFilter, DeadReason, Due, HeldLane, Lane, Message, Outcome, Room, RowId, RowState, Store};
+use postrider_core::{
+    Closed, DeadFilter, DeadReason, Due, HeldLane, Lane, Message, Outcome, Room, RowId, RowState, Store,
+};
 
 use super::postgres::{Outbox, ROOM, Relay, payload, payloads, settlement};
 

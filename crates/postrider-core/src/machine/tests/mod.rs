@@ -6,6 +6,7 @@ mod by_hand;
 mod careful;
 mod crossing;
 mod destinations;
+mod ending_carefully;
 mod expiry;
 mod handing_back;
 mod order;
