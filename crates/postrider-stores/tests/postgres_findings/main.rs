@@ -15,7 +15,7 @@
 //! | 10 | rows restored from another cluster are not visible | `finding_10_*` | `postgres_faults::rows_from_the_future_*` |
 //! | 11 | what an operator replays is found by no source | `finding_11_*` | the suite: `retaining::*` |
 //! | 12 | the order of delayed messages | `finding_12_*` | `postrider-relay: expiring::a_delayed_*` |
-//! | 13 | a careful start kills innocents | `finding_13_*`: a death charges nobody | the suite: `leasing::a_lane_after_an_unclean_end_*` |
+//! | 13 | a careful start kills innocents | `finding_13_*`: a death charges nobody | the machine: `tests::careful::*`; the suite: `careful::*`, `leasing::a_lane_after_an_unclean_end_*` |
 //! | 14 | a lane with two owners | `finding_14_*` | the suite: `leasing::*` |
 //! | 15 | the sweep reports what is no find | `finding_15_*` | `postgres_reading::a_sweep_*` |
 //! | 16 | a held snapshot makes reads slow; settings of the tables | `finding_16_*` | |

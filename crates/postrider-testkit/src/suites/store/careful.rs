@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use postrider_core::{Content, HeldLane, Outcome, Page, Room, Row, RowId, Start};
+use postrider_core::{
+    Content, Expires, HeldLane, Message, Outcome, Page, RetryOverride, Room, Row, RowId, Start, Timestamp,
+};
 
 use super::StoreHarness;
 use super::bench::{Bench, ROOM, SET_ASIDE, dead, id, ids, keyed, message, retry, settlement};
@@ -19,9 +21,29 @@ fn careful(lanes: &[HeldLane]) -> Vec<HeldLane> {
 fn is_head_of(head: &Row, whole: &Row, suspicion: u16) {
     let (Content::Head(found), message) = (&head.content, message(whole)) else { panic!("not a head: {head:?}") };
     assert_eq!((found.id, &found.topic, &found.key), (Some(message.id), &message.topic, &message.key));
-    assert_eq!(found.suspicion, suspicion);
+    assert_eq!((found.suspicion, found.has_retry), (suspicion, message.retry.is_some()));
+    let (known, when_read) = (head.lifetime, whole.lifetime);
+    assert!(known.age >= when_read.age, "its age is known: {known:?}");
+    assert!(
+        match (known.expires, when_read.expires) {
+            (Expires::In(left), Expires::In(before)) => left <= before && !left.is_zero(),
+            (known, when_read) => known == when_read,
+        },
+        "its end is known: {known:?}"
+    );
     assert_eq!((head.id, head.lane), (whole.id, whole.lane));
     assert!(head.weight >= message.payload.len(), "it weighs what it would weigh whole");
+}
+
+/// Messages with an end, without one, with a policy of their own, and without one.
+fn various(n: i64) -> Message {
+    let message = keyed(&format!("k{n}"));
+    let message = match n % 3 {
+        0 => message.expires_at(Timestamp(4_102_444_800_000_000)),
+        1 => message.expires_at(Timestamp::NEVER),
+        _ => message,
+    };
+    if n % 2 == 0 { message.retry(RetryOverride { max_age_ms: Some(0), ..RetryOverride::default() }) } else { message }
 }
 
 /// Reads everything anew, as a relay does that has just taken the lanes over.
@@ -34,7 +56,7 @@ async fn taken_over(bench: &mut Bench, harness: &dyn StoreHarness) -> Vec<Row> {
 /// Whichever way it is found; a clean lane beside it is read whole.
 pub async fn rows_of_a_lane_that_starts_carefully_come_as_heads(harness: &dyn StoreHarness) {
     let mut bench = Bench::new(harness).await;
-    harness.write(&(0..20).map(|n| keyed(&format!("k{n}"))).collect::<Vec<_>>()).await;
+    harness.write(&(0..20).map(various).collect::<Vec<_>>()).await;
     let rows = bench.read().await;
     let heads = taken_over(&mut bench, harness).await;
     assert_eq!(heads.len(), rows.len());
