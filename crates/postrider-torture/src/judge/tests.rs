@@ -3,6 +3,7 @@
 use super::*;
 use crate::plan::Kind;
 use crate::record::{Class, Delivered, Key, Outcome, Record, Settled, Written};
+use crate::settings::BrokerKind;
 use clap::Parser;
 use uuid::Uuid;
 
@@ -138,15 +139,23 @@ fn a_repeat_needs_a_fault_that_excuses_it() {
 
 #[test]
 fn rows_leave_after_their_delivery_by_the_owner_under_its_term() {
-    let run = |at: u64, term: i64, by_owner: bool| {
+    let run = |broker: BrokerKind, at: u64, term: i64, by_owner: bool| {
         let run = disturbed(Class::Serialised, 1).delivers(&[1]);
         let settled = Settled { at: Moment(at * SECOND), term, by_owner };
-        run.changes(|run| run.record.written.get_mut(&id(1)).unwrap().settled = Some(settled)).broken()
+        run.changes(|run| {
+            run.settings.broker = broker;
+            run.record.written.get_mut(&id(1)).unwrap().settled = Some(settled);
+        })
+        .broken()
     };
-    assert_eq!(run(101, 1, true), [""; 0]);
-    assert_eq!(run(99, 1, true), ["I6"]);
-    assert_eq!(run(101, 2, true), ["I8"]);
-    assert_eq!(run(101, 1, false), ["I8"]);
+    for broker in [BrokerKind::Nats, BrokerKind::Http] {
+        assert_eq!(run(broker, 101, 1, true), [""; 0]);
+        assert_eq!(run(broker, 99, 1, true), ["I6"]);
+        assert_eq!(run(broker, 101, 0, true), ["I8"], "under a term of before");
+        assert_eq!(run(broker, 101, 1, false), ["I8"]);
+    }
+    assert_eq!(run(BrokerKind::Http, 101, 2, true), ["I8"], "under a term under which it was not published");
+    assert_eq!(run(BrokerKind::Nats, 101, 2, true), [""; 0], "published again, and kept once");
 }
 
 #[test]
