@@ -3,21 +3,22 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
+mod running;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use postrider_brokers::memory::{Answer, MemoryBroker};
 use postrider_core::{
-    Broker, DestinationName, DestinationTemplate, ErrorKind, Lane, LaneCount, Message, Result, Store, lane_of,
+    Broker, DestinationName, DestinationTemplate, ErrorKind, Lane, LaneCount, Message, Store, lane_of,
 };
-use postrider_relay::{Relay, RelayBuilder, RelayHandle, RelayState, Summary};
+use postrider_relay::{Relay, RelayBuilder, RelayState};
 use postrider_stores::History;
 use postrider_stores::memory::MemoryStore;
 use postrider_testkit::troubled::{Trouble, TroubledStore};
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, timeout};
-use tokio_util::sync::CancellationToken;
+use running::Running;
+use tokio::time::{Instant, sleep};
 
 const LEASE: Duration = Duration::from_secs(3);
 /// A lease is renewed every third of it.
@@ -36,31 +37,13 @@ fn relay(store: Arc<dyn Store>, broker: &Arc<MemoryBroker>) -> RelayBuilder {
         .stop_deadline(Duration::from_secs(20))
 }
 
-struct Running {
-    handle: RelayHandle,
-    stop: CancellationToken,
-    task: JoinHandle<Result<Summary>>,
+/// A relay over a store that works.
+fn over(store: &MemoryStore, broker: &Arc<MemoryBroker>) -> Running {
+    Running::start(relay(Arc::new(store.clone()), broker))
 }
 
-impl Running {
-    fn start(builder: RelayBuilder) -> Self {
-        let relay = builder.build().unwrap();
-        let (handle, stop) = (relay.handle(), CancellationToken::new());
-        Self { handle, stop: stop.clone(), task: tokio::spawn(relay.run(stop)) }
-    }
-
-    fn over(store: &MemoryStore, broker: &Arc<MemoryBroker>) -> Self {
-        Self::start(relay(Arc::new(store.clone()), broker))
-    }
-
-    fn lanes(&self) -> Vec<Lane> {
-        self.handle.snapshot().lanes
-    }
-
-    async fn stop(self) -> Summary {
-        self.stop.cancel();
-        timeout(Duration::from_secs(60), self.task).await.unwrap().unwrap().unwrap()
-    }
+fn lanes_of(relay: &Running) -> Vec<Lane> {
+    relay.handle.snapshot().lanes
 }
 
 async fn until(what: &str, holds: impl Fn() -> bool) -> Duration {
@@ -76,7 +59,7 @@ async fn until(what: &str, holds: impl Fn() -> bool) -> Duration {
 
 /// How many lanes each has, the most first, when all are held by one relay each.
 fn shares(relays: &[&Running]) -> Option<Vec<usize>> {
-    let lanes: Vec<Vec<Lane>> = relays.iter().map(|relay| relay.lanes()).collect();
+    let lanes: Vec<Vec<Lane>> = relays.iter().map(|relay| lanes_of(relay)).collect();
     let distinct: BTreeSet<Lane> = lanes.iter().flatten().copied().collect();
     let mut counts: Vec<usize> = lanes.iter().map(Vec::len).collect();
     counts.sort_unstable_by(|one, other| other.cmp(one));
@@ -113,12 +96,12 @@ fn exactly_once_and_in_order(broker: &MemoryBroker, each: usize) {
 #[tokio::test(start_paused = true)]
 async fn members_that_join_and_leave_come_to_even_shares_within_two_heartbeats() {
     let (store, broker) = (store(), Arc::new(MemoryBroker::recording()));
-    let first = Running::over(&store, &broker);
+    let first = over(&store, &broker);
     until("the first has every lane", || shares(&[&first]) == Some(vec![8])).await;
-    let second = Running::over(&store, &broker);
+    let second = over(&store, &broker);
     let took = until("two share", || shares(&[&first, &second]) == Some(vec![4, 4])).await;
     assert!(took <= HEARTBEAT * 2, "{took:?}");
-    let third = Running::over(&store, &broker);
+    let third = over(&store, &broker);
     let took = until("three share", || shares(&[&first, &second, &third]) == Some(vec![3, 3, 2])).await;
     assert!(took <= HEARTBEAT * 2, "{took:?}");
     first.stop().await;
@@ -131,7 +114,7 @@ async fn members_that_join_and_leave_come_to_even_shares_within_two_heartbeats()
 #[tokio::test(start_paused = true)]
 async fn lanes_that_change_hands_under_load_repeat_nothing_and_keep_the_order() {
     let (store, broker) = (store(), Arc::new(MemoryBroker::recording().with_delay(Duration::from_millis(3))));
-    let mut relays = vec![Running::over(&store, &broker)];
+    let mut relays = vec![over(&store, &broker)];
     let all = messages(600);
     let mut chunks = all.chunks(40);
     for round in 0..120 {
@@ -139,7 +122,7 @@ async fn lanes_that_change_hands_under_load_repeat_nothing_and_keep_the_order() 
             store.enqueue_committed(chunk);
         }
         match round {
-            10 | 20 | 30 | 70 => relays.push(Running::over(&store, &broker)),
+            10 | 20 | 30 | 70 => relays.push(over(&store, &broker)),
             50 | 60 | 90 => assert_eq!(relays.remove(0).stop().await.abandoned, 0),
             _ => {}
         }
@@ -162,18 +145,18 @@ async fn a_lane_is_handed_back_when_what_is_in_flight_is_answered_and_settled_an
     });
     // A call of its own for each message, so that the one which is held holds no other.
     let broker = Arc::new(broker.with_profile(|profile| (profile.max_batch, profile.max_concurrent) = (1, 16)));
-    let first = Running::over(&store, &broker);
-    until("the first has every lane", || first.lanes().len() == 8).await;
+    let first = over(&store, &broker);
+    until("the first has every lane", || lanes_of(&first).len() == 8).await;
     store.enqueue_committed(&messages(3));
     until("all but one key is delivered", || store.rows().len() == 3).await;
-    let second = Running::over(&store, &broker);
-    until("all other surplus lanes go over", || second.lanes().len() == 3 && first.lanes().len() == 5).await;
+    let second = over(&store, &broker);
+    until("all other surplus lanes go over", || lanes_of(&second).len() == 3 && lanes_of(&first).len() == 5).await;
     sleep(HEARTBEAT * 4).await;
-    assert!(first.lanes().contains(&Lane(7)), "its message is still on its way");
+    assert!(lanes_of(&first).contains(&Lane(7)), "its message is still on its way");
     store.enqueue_committed(&[Message::new("t", "0").key(keys()[0].clone())]);
     until("the other lanes go on", || store.rows().len() == 3).await;
     broker.release();
-    until("the lane goes over", || second.lanes().contains(&Lane(7))).await;
+    until("the lane goes over", || lanes_of(&second).contains(&Lane(7))).await;
     until("its messages are delivered", || store.rows().is_empty()).await;
     assert_eq!(broker.accepted(), 25, "nothing twice");
     first.stop().await;
@@ -189,13 +172,13 @@ async fn a_lane_is_not_handed_back_while_its_settle_cannot_be_carried_out() {
         if call == "settle" && *script.lock().unwrap() { Trouble::Fail(ErrorKind::Unavailable) } else { Trouble::None }
     });
     let first = Running::start(relay(troubled, &broker));
-    until("the first has every lane", || first.lanes().len() == 8).await;
+    until("the first has every lane", || lanes_of(&first).len() == 8).await;
     *away.lock().unwrap() = true;
     store.enqueue_committed(&messages(1));
     until("all was accepted", || broker.accepted() == 8).await;
-    let second = Running::over(&store, &broker);
+    let second = over(&store, &broker);
     sleep(HEARTBEAT * 5).await;
-    assert_eq!((second.lanes().len(), broker.accepted()), (0, 8), "it would send again what is not recorded");
+    assert_eq!((lanes_of(&second).len(), broker.accepted()), (0, 8), "it would send again what is not recorded");
     *away.lock().unwrap() = false;
     until("they share", || shares(&[&first, &second]) == Some(vec![4, 4])).await;
     until("all is settled", || store.rows().is_empty()).await;
@@ -212,11 +195,11 @@ async fn a_paused_destination_keeps_no_lane_from_its_new_owner() {
     let broker = Arc::new(MemoryBroker::recording().with_script(move |_, _| {
         if *script.lock().unwrap() { Answer::Fail(ErrorKind::Unavailable) } else { Answer::Accept }
     }));
-    let first = Running::over(&store, &broker);
+    let first = over(&store, &broker);
     store.enqueue_committed(&messages(5));
     let paused = |relay: &Running| relay.handle.snapshot().destinations.iter().any(|found| found.paused.is_some());
-    until("the destination pauses", || paused(&first) && first.lanes().len() == 8).await;
-    let second = Running::over(&store, &broker);
+    until("the destination pauses", || paused(&first) && lanes_of(&first).len() == 8).await;
+    let second = over(&store, &broker);
     let took = until("they share", || shares(&[&first, &second]) == Some(vec![4, 4])).await;
     assert!(took <= HEARTBEAT * 2, "{took:?}");
     assert!(paused(&first) && store.rows().len() == 40);
@@ -230,7 +213,7 @@ async fn a_paused_destination_keeps_no_lane_from_its_new_owner() {
 #[tokio::test(start_paused = true)]
 async fn after_a_graceful_stop_the_lanes_are_read_again_within_a_second_and_nothing_is_repeated() {
     let (store, broker) = (store(), Arc::new(MemoryBroker::recording().with_delay(Duration::from_millis(5))));
-    let (first, second) = (Running::over(&store, &broker), Running::over(&store, &broker));
+    let (first, second) = (over(&store, &broker), over(&store, &broker));
     until("they share", || shares(&[&first, &second]) == Some(vec![4, 4])).await;
     store.enqueue_committed(&messages(200));
     until("it is under way", || broker.accepted() > 100).await;
@@ -247,14 +230,14 @@ async fn after_a_graceful_stop_the_lanes_are_read_again_within_a_second_and_noth
 async fn a_standby_of_the_only_lane_takes_over_and_a_newcomer_does_not() {
     let store = MemoryStore::new(LaneCount::ONE, History::Off);
     let broker = Arc::new(MemoryBroker::recording());
-    let first = Running::over(&store, &broker);
-    until("the first has the lane", || first.lanes().len() == 1).await;
+    let first = over(&store, &broker);
+    until("the first has the lane", || lanes_of(&first).len() == 1).await;
     sleep(Duration::from_millis(5)).await;
-    let second = Running::over(&store, &broker);
+    let second = over(&store, &broker);
     sleep(HEARTBEAT * 5).await;
-    assert_eq!((first.lanes().len(), second.handle.snapshot().state), (1, RelayState::Standby));
+    assert_eq!((lanes_of(&first).len(), second.handle.snapshot().state), (1, RelayState::Standby));
     first.stop().await;
-    let took = until("the other one takes over", || second.lanes().len() == 1).await;
+    let took = until("the other one takes over", || lanes_of(&second).len() == 1).await;
     assert!(took < Duration::from_secs(1), "{took:?}");
     second.stop().await;
 }
@@ -275,13 +258,13 @@ async fn a_release_or_an_acquisition_without_an_answer_strands_no_lane() {
                 trouble
             });
             let first = Running::start(relay(troubled, &broker));
-            until("the first has every lane", || first.lanes().len() == 8).await;
+            until("the first has every lane", || lanes_of(&first).len() == 8).await;
             store.enqueue_committed(&messages(10));
-            let second = Running::over(&store, &broker);
+            let second = over(&store, &broker);
             until("they share", || shares(&[&first, &second]) == Some(vec![4, 4])).await;
             until("all is delivered", || store.rows().is_empty()).await;
             assert_eq!(first.stop().await.abandoned, 0, "{call} {trouble:?}");
-            until("the other one has every lane", || second.lanes().len() == 8).await;
+            until("the other one has every lane", || lanes_of(&second).len() == 8).await;
             exactly_once_and_in_order(&broker, 10);
             second.stop().await;
         }
@@ -302,7 +285,7 @@ async fn a_relay_that_joins_anew_again_and_again_under_load_loses_nothing_and_ke
         }
     });
     let first = Running::start(relay(troubled, &broker));
-    let second = Running::over(&store, &broker);
+    let second = over(&store, &broker);
     let all = messages(300);
     for chunk in all.chunks(20) {
         store.enqueue_committed(chunk);

@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
+mod running;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -13,11 +15,11 @@ use postrider_core::{
     Broker, BrokerProfile, Destination, DestinationName, DestinationTemplate, Error, ErrorKind, Finding, Lane,
     LaneCount, Message, Outgoing, Published, Result, Retention, Store,
 };
-use postrider_relay::{Relay, RelayBuilder, RelayHandle, RelayState, Summary};
+use postrider_relay::{Relay, RelayBuilder, RelayState};
 use postrider_stores::History;
 use postrider_stores::memory::MemoryStore;
 use postrider_testkit::troubled::{Trouble, TroubledStore};
-use tokio::task::JoinHandle;
+use running::Running;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -79,25 +81,6 @@ fn relay<B: Broker + 'static>(store: Arc<dyn Store>, broker: &Arc<B>) -> RelayBu
         .destination(DestinationName::new("out"), broker, DestinationTemplate::topic())
         .lease(LEASE)
         .stop_deadline(Duration::from_secs(2))
-}
-
-struct Running {
-    handle: RelayHandle,
-    stop: CancellationToken,
-    task: JoinHandle<Result<Summary>>,
-}
-
-impl Running {
-    fn start(builder: RelayBuilder) -> Self {
-        let relay = builder.build().unwrap();
-        let (handle, stop) = (relay.handle(), CancellationToken::new());
-        Self { handle, stop: stop.clone(), task: tokio::spawn(relay.run(stop)) }
-    }
-
-    async fn stop(self) -> Summary {
-        self.stop.cancel();
-        timeout(Duration::from_secs(60), self.task).await.unwrap().unwrap().unwrap()
-    }
 }
 
 async fn until(what: &str, holds: impl Fn() -> bool) {

@@ -400,12 +400,6 @@ async fn no_read_scans_the_whole_table_even_without_statistics_and_with_open_tra
     open.batch_execute("commit").await.unwrap();
     assert_eq!(payloads(&relay.read_all().await), ["open"]);
     drop(relay);
-    let gone = format!(
-        "select count(*) = 0 from pg_stat_activity where datname = '{}' and application_name = 'postrider'",
-        outbox.database
-    );
-    while outbox.sql(&gone).await != "t" {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    outbox.sessions_ended().await;
     assert_eq!(outbox.sql(scans).await, before);
 }

@@ -13,20 +13,6 @@ use postrider_core::{
 use postrider_stores::History;
 use uuid::Uuid;
 
-/// Waits until somebody waits for a lock in this database.
-async fn blocked(outbox: &Outbox) {
-    let sql = format!(
-        "select count(*) > 0 from pg_stat_activity where datname = '{}' and wait_event_type = 'Lock'",
-        outbox.database
-    );
-    for _ in 0..500 {
-        if outbox.sql(&sql).await == "t" {
-            return;
-        }
-    }
-    panic!("nobody waits");
-}
-
 #[tokio::test]
 async fn a_zombie_whose_lane_is_taken_while_its_settle_runs_changes_nothing() {
     let outbox = Outbox::fresh().await;
@@ -43,7 +29,7 @@ async fn a_zombie_whose_lane_is_taken_while_its_settle_runs_changes_nothing() {
         .unwrap();
     let expected = rows.clone();
     let settling = tokio::spawn(async move { (zombie.settle(&rows, Outcome::Delivered).await, zombie) });
-    blocked(&outbox).await;
+    outbox.blocked().await;
     successor.batch_execute("commit").await.unwrap();
     let (settled, mut zombie) = settling.await.unwrap();
     assert!(settled.rows.is_empty() && settled.lanes.is_empty(), "{settled:?}");
@@ -63,7 +49,7 @@ async fn a_lane_whose_settle_is_in_flight_is_not_taken_until_it_ends() {
     let application = outbox.client().await;
     application.batch_execute("begin; select from postrider_outbox for update").await.unwrap();
     let settling = tokio::spawn(async move { relay.settle(&rows, Outcome::Delivered).await });
-    blocked(&outbox).await;
+    outbox.blocked().await;
     outbox.sql("update postrider_relay set expires_at = clock_timestamp() - interval '1 second'").await;
     let mut leases = outbox.store.leases().await.unwrap();
     assert_eq!(leases.evict().await.unwrap(), 7, "all but the one whose settle is in flight");

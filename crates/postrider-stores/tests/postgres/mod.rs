@@ -5,7 +5,7 @@
 
 pub mod harness;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use postrider_core::{
     Attempt, Content, HeldLane, LaneCount, Leases, Message, Operator, Outcome, Page, RelayId, Room, Row, RowId,
@@ -109,6 +109,34 @@ impl Outbox {
 
     pub async fn enqueue(&self, messages: &[Message]) {
         self.operator().await.enqueue(messages).await.unwrap();
+    }
+
+    /// Whether so many sessions wait for a lock in this database.
+    pub async fn is_blocked(&self, sessions: u32) -> bool {
+        let sql = format!(
+            "select count(*) >= {sessions} from pg_stat_activity where datname = '{}' and wait_event_type = 'Lock'",
+            self.database
+        );
+        self.sql(&sql).await == "t"
+    }
+
+    /// Waits until a session waits for a lock.
+    pub async fn blocked(&self) {
+        let start = Instant::now();
+        while !self.is_blocked(1).await {
+            assert!(start.elapsed() < Duration::from_secs(40), "nobody waits");
+        }
+    }
+
+    /// Waits until the sessions of the relays have ended: then their counters are told.
+    pub async fn sessions_ended(&self) {
+        let gone = format!(
+            "select count(*) = 0 from pg_stat_activity where datname = '{}' and application_name = 'postrider'",
+            self.database
+        );
+        while self.sql(&gone).await != "t" {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 }
 

@@ -1,6 +1,5 @@
 //! What orders two transactions, and what doubles a message.
 
-use super::blocked;
 use super::postgres::{Outbox, Relay, payload};
 
 /// The limit that the guarantees name, and the ways that are right.
@@ -30,7 +29,7 @@ async fn finding_08_a_message_enqueued_by_the_statement_that_waits_is_doubled_an
         a.batch_execute("begin; select from acct where id = 1 for update").await.unwrap();
         let sql = statement.clone();
         let waiting = tokio::spawn(async move { b.batch_execute(&sql).await.unwrap() });
-        blocked(&outbox).await;
+        outbox.blocked().await;
         a.batch_execute("update acct set n = n + 1; select postrider_enqueue('t', 'k', 'A'); commit").await.unwrap();
         waiting.await.unwrap();
         let mut relay = Relay::joined(&outbox.store).await;

@@ -7,7 +7,6 @@ use postrider_core::{Content, DeadReason, Message, Outcome, RelayId, Row, Start,
 use uuid::Uuid;
 
 use super::postgres::{Outbox, Relay, TTL, ids};
-use super::{blocked, is_blocked};
 
 /// The reproduction: with the term in the WHERE clause alone, the same statement changes a row of the successor's.
 #[tokio::test]
@@ -33,7 +32,7 @@ async fn finding_02_a_term_in_the_condition_alone_is_no_fence_and_the_lock_is_on
                 usize::try_from(client.execute(NAIVE, &[&me.0, &held.term.0]).await.unwrap()).unwrap()
             }
         });
-        blocked(&outbox).await;
+        outbox.blocked().await;
         let takeover = format!(
             "begin; select from postrider_lane where lane = {0} for update;
              update postrider_lane set owner = gen_random_uuid(), term = term + 1 where lane = {0}; commit",
@@ -43,7 +42,7 @@ async fn finding_02_a_term_in_the_condition_alone_is_no_fence_and_the_lock_is_on
         let taking = tokio::spawn(async move { successor.batch_execute(&takeover).await.unwrap() });
         if fenced {
             // The settle was first: the lane changes hands when it has ended, and not within it.
-            while !is_blocked(&outbox, 2).await {
+            while !outbox.is_blocked(2).await {
                 assert!(!taking.is_finished(), "the lane changed hands within a settle");
             }
             application.batch_execute("rollback").await.unwrap();
@@ -79,7 +78,7 @@ update postrider_lane l set owner = $1, term = term + 1 from c where l.lane = c.
     let second = outbox.client().await;
     let thief = Uuid::now_v7();
     let stealing = tokio::spawn(async move { second.execute(NAIVE, &[&thief]).await.unwrap() });
-    blocked(&outbox).await;
+    outbox.blocked().await;
     let relay = Relay::joined(&outbox.store).await;
     assert_eq!(relay.held.len(), 8);
     gate.batch_execute("commit").await.unwrap();

@@ -31,27 +31,7 @@ mod reading;
 mod slots;
 mod waiting;
 
-use std::time::{Duration, Instant};
-
-use postgres::Outbox;
 use tokio_postgres::Client;
-
-/// Whether so many sessions of a database wait for a lock.
-async fn is_blocked(outbox: &Outbox, sessions: u32) -> bool {
-    let sql = format!(
-        "select count(*) >= {sessions} from pg_stat_activity where datname = '{}' and wait_event_type = 'Lock'",
-        outbox.database
-    );
-    outbox.sql(&sql).await == "t"
-}
-
-/// Waits until a session waits for a lock.
-async fn blocked(outbox: &Outbox) {
-    let start = Instant::now();
-    while !is_blocked(outbox, 1).await {
-        assert!(start.elapsed() < Duration::from_secs(40), "nobody waits");
-    }
-}
 
 async fn number(client: &Client, sql: &str) -> i64 {
     client.query_one(sql, &[]).await.unwrap().get(0)

@@ -9,13 +9,7 @@ use super::postgres::{Outbox, ROOM, Relay, client, settlement};
 /// What the sessions of the relay read of the table, told when they have ended.
 async fn fetched(outbox: &Outbox, relay: Relay) -> i64 {
     drop(relay);
-    let gone = format!(
-        "select count(*) = 0 from pg_stat_activity where datname = '{}' and application_name = 'postrider'",
-        outbox.database
-    );
-    while outbox.sql(&gone).await != "t" {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    outbox.sessions_ended().await;
     let sql =
         "select coalesce(idx_tup_fetch, 0) + seq_tup_read from pg_stat_user_tables where relname = 'postrider_outbox'";
     outbox.sql(sql).await.parse().unwrap()
