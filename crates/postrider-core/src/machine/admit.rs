@@ -97,6 +97,7 @@ impl Machine {
                 }
             }
         }
+        self.read_carefully_again();
         self.schedule.failed(now);
         self.store_is_away(error);
     }
@@ -319,7 +320,9 @@ impl Machine {
                 unsure = if self.window.contains(row.id) { unsure } else { unsure.with(owed) };
                 continue;
             }
-            let waits = row.state == RowState::Holding || row.due != Due::Now;
+            // What was set aside was due once: a clock that was set back since then does not make it wait, because the
+            // due query would not bring it.
+            let waits = row.state == RowState::Holding || (row.state == RowState::Pending && row.due != Due::Now);
             let closed = blocked.with(unsure);
             let over = !waits && self.is_over(&row);
             if waits || !over && (!owed.is_empty() && owed.without(closed.with(paused)).is_empty()) {

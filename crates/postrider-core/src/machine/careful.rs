@@ -19,7 +19,7 @@ use super::Machine;
 use super::destinations::{DestinationIndex, Destinations};
 use super::events::Wanted;
 use super::outlet::Turn;
-use super::window::Window;
+use super::window::{Entry, Window};
 use crate::error::ErrorKind;
 use crate::lane::{HeldLane, Lane, Start};
 use crate::message::{Key, MessageId};
@@ -84,17 +84,27 @@ impl Careful {
 
     /// How the next owner of a lane is to begin, were it given away now.
     fn left(&self, lane: Lane, window: &Window) -> Start {
-        let untried =
-            |row: &RowId| window.get(*row).is_some_and(|entry| entry.lane == lane && !matches!(entry.care, Care::None));
-        let is_careful = self.lanes.contains_key(&lane) || self.heads.iter().chain(self.hands.keys()).any(untried);
+        let is_careful = self.lanes.contains_key(&lane) || self.untried(window).any(|entry| entry.lane == lane);
         if is_careful { Start::Careful } else { Start::Clean }
+    }
+
+    /// Rows in the window that need care still.
+    fn untried<'a>(&'a self, window: &'a Window) -> impl Iterator<Item = &'a Entry> {
+        let entries = self.heads.iter().chain(self.hands.keys()).filter_map(|row| window.get(*row));
+        entries.filter(|entry| !matches!(entry.care, Care::None))
     }
 
     pub(super) fn is_over(&self) -> bool {
         self.lanes.is_empty() && self.heads.is_empty() && self.hands.is_empty()
     }
 
-    fn start(&self, lane: Lane, wanted: &Wanted) -> Start {
+    /// A sweep and a look at a key bring rows again that are in the window: as heads, as long as they need care.
+    fn start(&self, lane: Lane, wanted: &Wanted, window: &Window) -> Start {
+        let again = match wanted {
+            Wanted::Sweep(swept, _) if *swept == lane => self.untried(window).any(|entry| entry.lane == lane),
+            Wanted::Key(of, key) if *of == lane => self.untried(window).any(|entry| entry.key.as_ref() == Some(key)),
+            _ => false,
+        };
         let left = self.lanes.get(&lane).map_or(0, |left| match wanted {
             Wanted::New => left.new,
             Wanted::Due(_) => left.due,
@@ -102,7 +112,7 @@ impl Careful {
             Wanted::Sweep(..) => left.new + left.due + left.aside,
             Wanted::Walk(..) | Wanted::Rows(_) => 0,
         });
-        if left > 0 { Start::Careful } else { Start::Clean }
+        if left > 0 || again { Start::Careful } else { Start::Clean }
     }
 }
 
@@ -115,7 +125,16 @@ impl Machine {
     /// The lanes held, as a read of this kind is to treat them.
     pub(super) fn lanes_for(&self, wanted: &Wanted) -> Vec<HeldLane> {
         let lanes = self.held.values();
-        lanes.map(|held| HeldLane { start: self.careful.start(held.lane, wanted), ..*held }).collect()
+        lanes.map(|held| HeldLane { start: self.careful.start(held.lane, wanted, &self.window), ..*held }).collect()
+    }
+
+    /// The reader may have forgotten how far it had read, and bring every row again: those that need care still as heads.
+    pub(super) fn read_carefully_again(&mut self) {
+        let lanes: BTreeSet<Lane> = self.careful.untried(&self.window).map(|entry| entry.lane).collect();
+        for lane in lanes {
+            let left = self.careful.lanes.entry(lane).or_insert(Left { new: 0, due: 0, aside: 0 });
+            left.new = self.settings.window_rows;
+        }
     }
 
     /// A page was read: what it brought need not be handled carefully again, and nor need anything, where it was all.

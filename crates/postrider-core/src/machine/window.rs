@@ -175,9 +175,12 @@ impl Window {
         self.rows.len() < self.max_rows && self.bytes < self.max_bytes
     }
 
-    /// The rows that the due query could bring again.
+    /// The rows that the due query could bring again, in order.
     pub(super) fn scheduled(&self) -> Vec<RowId> {
-        self.rows.iter().filter(|(_, entry)| entry.scheduled).map(|(row, _)| *row).collect()
+        let scheduled = self.rows.iter().filter(|(_, entry)| entry.scheduled);
+        let mut rows: Vec<_> = scheduled.map(|(row, _)| *row).collect();
+        rows.sort_unstable();
+        rows
     }
 
     /// The lane of each row.

@@ -1,9 +1,11 @@
 //! The careful start after a relay that died.
 
+use std::time::Duration;
+
 use super::broker::{Mode, Poison};
 use super::by_hand::{Hand, head, row};
 use super::world::{Happening, World};
-use crate::machine::{Event, Wanted};
+use crate::machine::{Answer, Event, Wanted};
 use crate::*;
 
 fn some_rows(wanted: &Wanted) -> bool {
@@ -33,6 +35,59 @@ fn take(hand: &mut Hand, heads: Vec<Row>) -> Vec<(i64, u16)> {
     assert!(hand.flights.is_empty(), "sent before suspicion was recorded");
     hand.settled(&rows);
     marked
+}
+
+/// How the next read of a kind treats the lane; it finds nothing.
+fn start_of(hand: &mut Hand, kind: impl Fn(&Wanted) -> bool) -> Start {
+    let read = hand.read(kind).expect("no such read");
+    let start = read.lanes[0].start;
+    hand.answer(read, Vec::new(), false);
+    start
+}
+
+fn new_rows(wanted: &Wanted) -> bool {
+    matches!(wanted, Wanted::New)
+}
+
+fn a_sweep(wanted: &Wanted) -> bool {
+    matches!(wanted, Wanted::Sweep(..))
+}
+
+/// One of two suspects is being taken, by itself, and everything was read once.
+fn one_of_two_suspects() -> Hand {
+    let mut hand = Hand::with(1, |settings| settings.sweep_round = Duration::from_millis(50));
+    hand.lose();
+    hand.gain_as(Start::Careful);
+    hand.give_new(vec![head(1, None, 1), head(2, None, 2)]);
+    assert_eq!(suspected(&hand.settles[0]), [(1, 2)]);
+    for _ in 0..3 {
+        start_of(&mut hand, |wanted| matches!(wanted, Wanted::Due(_)));
+    }
+    assert_eq!(start_of(&mut hand, new_rows), Start::Clean, "everything was read");
+    hand
+}
+
+#[test]
+fn a_sweep_brings_heads_while_a_row_of_the_lane_is_not_tried_yet() {
+    let mut hand = one_of_two_suspects();
+    assert_eq!(start_of(&mut hand, a_sweep), Start::Careful, "the message that kills would come whole");
+    hand.settle();
+    hand.settled(&[1]);
+    answer(&mut hand, &[(1, None)]);
+    assert_eq!(suspected(&hand.settle()), [(2, 3)]);
+    hand.settled(&[2]);
+    answer(&mut hand, &[(2, None)]);
+    assert_eq!(start_of(&mut hand, a_sweep), Start::Clean);
+}
+
+#[test]
+fn a_reader_that_may_read_everything_again_brings_heads_while_a_row_is_not_tried_yet() {
+    let mut hand = one_of_two_suspects();
+    let read = hand.read(new_rows).unwrap();
+    let error = Error::new(ErrorKind::Unavailable, "the connection is lost");
+    hand.machine.on(hand.now, Event::Answered(read, Answer::Failed(error)));
+    assert_eq!(start_of(&mut hand, new_rows), Start::Careful);
+    assert_eq!(start_of(&mut hand, new_rows), Start::Clean, "it was read to its end");
 }
 
 #[test]
