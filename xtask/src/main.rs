@@ -1,4 +1,4 @@
-//! Checks, tests, shows and breaks of the workspace: `cargo xtask --help`.
+//! Checks, tests, shows, simulated worlds and breaks of the workspace: `cargo xtask --help`.
 
 mod breaks;
 mod bugs;
@@ -8,6 +8,7 @@ mod process;
 mod reliability;
 mod servers;
 mod shows;
+mod simulate;
 mod table;
 mod test;
 mod torture;
@@ -33,6 +34,9 @@ verbs:
                                   root with apt-get, without starting any service
   show NAME.N [--report]          runs Show N of the work called NAME; --report keeps it under docs/reports/
   show                            lists the shows
+  simulate [--seeds N] [--start S] [--jobs N]
+  simulate --seed S               plays simulated worlds, one per seed: relays, a store, brokers and faults without any
+                                  I/O; 2000 seeds unless told otherwise. --seed plays one and prints what happens in it
   torture [--dev] [--report]      real relays and servers under faults drawn from a seed, and a verdict; further arguments
        [ARGUMENTS...]             are those of the torturer (--seed --minutes --store --broker --relays --faults ...).
                                   --report keeps report and picture under docs/reports/
@@ -77,6 +81,7 @@ fn in_tree(tree: &Tree, verb: &str, rest: &[String]) -> Result<ExitCode> {
         "check" => check::main(tree, rest),
         "test" => test::main(tree, rest),
         "show" => shows::main(tree, rest),
+        "simulate" => simulate::main(tree, rest),
         "breaks" => breaks::main(tree, rest),
         "torture" => torture::main(tree, rest),
         "reliability" => reliability::main(tree, rest),

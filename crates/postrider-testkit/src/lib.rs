@@ -7,6 +7,7 @@ pub mod crash_matrix;
 pub mod dying;
 pub mod proxy;
 pub mod servers;
+pub mod simulator;
 pub mod suites;
 pub mod troubled;
 pub mod verdict;

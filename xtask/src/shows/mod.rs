@@ -6,6 +6,7 @@
 mod duplicates;
 mod fire_1;
 mod fire_2;
+mod fire_3;
 mod fire_4;
 mod main_0;
 mod main_1;
@@ -47,6 +48,7 @@ const SHOWS: &[&Show] = &[
     &main_8::SHOW,
     &fire_1::SHOW,
     &fire_2::SHOW,
+    &fire_3::SHOW,
     &fire_4::SHOW,
 ];
 
