@@ -131,6 +131,7 @@ impl Machine {
         }
         if is_current {
             self.keys.undefer();
+            self.schedule.due_now(self.latest);
         }
     }
 

@@ -122,9 +122,10 @@ impl Machine {
         HeldLane { start: self.careful.left(held.lane, &self.window), ..held }
     }
 
-    /// The lanes held, as a read of this kind is to treat them.
+    /// The lanes held, as a read of this kind is to treat them; what is due, only of those that are read up to date.
     pub(super) fn lanes_for(&self, wanted: &Wanted) -> Vec<HeldLane> {
-        let lanes = self.held.values();
+        let is_due = matches!(wanted, Wanted::Due(_));
+        let lanes = self.held.values().filter(|held| !is_due || self.schedule.is_current(held.lane));
         lanes.map(|held| HeldLane { start: self.careful.start(held.lane, wanted, &self.window), ..*held }).collect()
     }
 

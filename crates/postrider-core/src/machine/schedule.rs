@@ -43,7 +43,8 @@ pub(super) struct Schedule {
     /// Lanes that have rows waiting in the table for a paused destination.
     missed: BTreeSet<Lane>,
     /// Lanes not yet read up to date since they were gained, with how many rows the relay before this one may have
-    /// left behind: no key of theirs is looked at, because a set-aside row would overtake an ordinary one.
+    /// left behind: no key of theirs is looked at, and nothing is due there, because a row that was set aside or is to be
+    /// tried again would overtake an ordinary one.
     behind: BTreeMap<Lane, usize>,
 }
 
@@ -122,6 +123,11 @@ impl Schedule {
 
     pub(super) fn walk_missed(&mut self) {
         std::mem::take(&mut self.missed).into_iter().for_each(|lane| self.walk(lane));
+    }
+
+    /// A lane is read up to date: what is due there is looked for now.
+    pub(super) fn due_now(&mut self, now: Tick) {
+        self.next_due = self.next_due.min(now);
     }
 
     pub(super) fn walk(&mut self, lane: Lane) {
@@ -212,9 +218,13 @@ impl Machine {
     fn wanted(&mut self, now: Tick, kind: Kind, free: usize) -> Option<(Wanted, usize)> {
         match kind {
             Kind::New => (now >= self.schedule.next_new && !self.everything_waits()).then_some((Wanted::New, free)),
+            Kind::Due if now < self.schedule.next_due => None,
+            Kind::Due if self.held.keys().any(|lane| self.schedule.is_current(*lane)) => {
+                Some((Wanted::Due(self.window.scheduled()), free.min(DUE_PAGE)))
+            }
             Kind::Due => {
-                let due = now >= self.schedule.next_due;
-                due.then(|| (Wanted::Due(self.window.scheduled()), free.min(DUE_PAGE)))
+                self.schedule.next_due = now + self.settings.due_interval;
+                None
             }
             Kind::Look => {
                 let (lane, key) = self.next_look()?;

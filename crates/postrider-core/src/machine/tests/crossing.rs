@@ -243,3 +243,20 @@ fn a_row_that_was_set_aside_when_it_was_due_goes_although_the_clock_was_set_back
     hand.publish(flight, None);
     assert!(matches!(hand.settle()[0].outcome, Outcome::Delivered));
 }
+
+#[test]
+fn what_is_to_be_tried_again_in_a_lane_gained_waits_until_that_lane_is_read() {
+    let mut hand = Hand::new(1);
+    let before = hand.read(|wanted| matches!(wanted, Wanted::New)).unwrap();
+    hand.lose();
+    hand.gain();
+    hand.answer(before, Vec::new(), false);
+    let read = hand.read(|wanted| matches!(wanted, Wanted::New | Wanted::Due(_))).unwrap();
+    assert!(matches!(read.wanted, Wanted::New), "an earlier row of its key may be unread: {read:?}");
+    hand.answer(read, vec![row(1, Some("k"))], false);
+    let first = hand.flight(1);
+    hand.give_due(vec![retrying(2, "k")]);
+    assert!(hand.flights.is_empty(), "it overtakes: {:?}", hand.flights);
+    hand.publish(first, None);
+    hand.flight(2);
+}

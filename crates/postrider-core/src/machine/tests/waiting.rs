@@ -1,5 +1,7 @@
 //! Rows that wait in the table.
 
+use std::collections::BTreeSet;
+
 use super::broker::Poison;
 use super::world::{Happening, World};
 use crate::*;
@@ -90,7 +92,10 @@ fn a_head_that_the_application_deletes_does_not_strand_its_successors() {
     world.run(2);
     world.happens(0, Happening::Crash);
     assert!(world.until(20, World::is_done));
-    assert_eq!(world.brokers[0].rows(), rest);
+    // What was on its way when the relay died goes again.
+    let mut seen = BTreeSet::new();
+    let first: Vec<_> = world.brokers[0].rows().into_iter().filter(|row| seen.insert(*row)).collect();
+    assert_eq!(first, rest);
 }
 
 #[test]
