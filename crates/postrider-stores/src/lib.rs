@@ -12,6 +12,8 @@ mod registry;
 
 #[cfg(feature = "memory")]
 pub mod memory;
+#[cfg(feature = "failpoints")]
+pub mod points;
 #[cfg(feature = "postgres-sql")]
 pub mod postgres;
 #[cfg(feature = "sqlite-sql")]
