@@ -9,6 +9,8 @@ mod history;
 #[cfg(any(feature = "memory", feature = "sqlite"))]
 mod page;
 mod registry;
+#[cfg(any(feature = "sqlite-sql", feature = "postgres"))]
+mod versions;
 
 #[cfg(feature = "memory")]
 pub mod memory;
