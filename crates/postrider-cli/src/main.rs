@@ -10,6 +10,8 @@ mod config;
 #[cfg(feature = "demo")]
 mod demo;
 mod exit;
+#[cfg(feature = "failpoints")]
+mod failpoints;
 mod failure;
 mod logs;
 mod output;
@@ -34,6 +36,10 @@ use failure::{Failure, Outcome};
 fn main() -> ExitCode {
     // Two TLS providers are compiled in through the clients; without a default the first handshake would panic.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    #[cfg(feature = "failpoints")]
+    if let Some(exit) = failpoints::begin() {
+        return exit;
+    }
     let cli = Cli::parse();
     match run(cli) {
         Ok(exit) => exit.into(),

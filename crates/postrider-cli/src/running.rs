@@ -53,6 +53,7 @@ pub(crate) async fn run(setup: Setup<'_>, live: &Live, stop: CancellationToken) 
         .destination(name.clone(), setup.broker, template)
         .route(setup.route.topics.clone(), name)
         .window(config.relay.window_rows, config.relay.window_bytes)
+        .ordering(config.relay.ordering)
         .max_poll_interval(config.relay.poll_interval)
         .max_pause(config.relay.max_pause)
         .patience(config.relay.patience)
@@ -118,6 +119,7 @@ fn report(label: &str, snapshot: RelaySnapshot) -> Report {
         },
         because: snapshot.store_error.map(|error| crate::redact::scrub(&error)),
         lanes: number(snapshot.lanes.len()),
+        ordering: (snapshot.state != State::Starting).then(|| snapshot.ordering.as_str().to_owned()),
         window_rows: number(snapshot.window_rows),
         window_bytes: number(snapshot.window_bytes),
         delivered: snapshot.delivered,

@@ -22,7 +22,11 @@ pub(crate) fn store_url(config: &Config) -> Outcome<&str> {
 /// Opens the outbox, once.
 pub(crate) async fn open(config: &Config) -> postrider_core::Result<Arc<dyn Store>> {
     let url = config.outbox.store.as_ref().map_or("", Secret::reveal);
-    postrider_stores::open(url, &store_options(config)).await
+    let options = store_options(config);
+    let opening = postrider_stores::open(url, &options);
+    #[cfg(feature = "failpoints")]
+    let opening = async { crate::failpoints::step("open", opening).await.map(crate::failpoints::store) };
+    opening.await
 }
 
 fn store_options(config: &Config) -> StoreOptions {
@@ -86,9 +90,11 @@ pub(crate) async fn outstanding(config: &Config) -> Outcome<Option<String>> {
 
 /// Creates or upgrades the tables; what is there then, in words.
 pub(crate) async fn migrate(config: &Config) -> Outcome<String> {
-    postrider_stores::migrate(store_url(config)?, &migrate_options(config))
-        .await
-        .map_err(|error| Failure::store(&error))?;
+    let (url, options) = (store_url(config)?, migrate_options(config));
+    let migration = postrider_stores::migrate(url, &options);
+    #[cfg(feature = "failpoints")]
+    let migration = crate::failpoints::step("migrate", migration);
+    migration.await.map_err(|error| Failure::store(&error))?;
     let store = open(config).await.map_err(|error| Failure::store(&error))?;
     let profile = store.profile();
     Ok(format!("the tables are up to date: {}, {} lanes", profile.name, profile.lanes.get()))
@@ -101,7 +107,10 @@ pub(crate) fn broker(section: &BrokerSection) -> Outcome<Arc<dyn Broker>> {
         let value = serde_json::to_value(value).unwrap_or_default();
         broker = broker.option(name.clone(), value);
     }
-    postrider_brokers::open(&broker).map_err(|error| {
+    let opened = postrider_brokers::open(&broker);
+    #[cfg(feature = "failpoints")]
+    let opened = opened.map(crate::failpoints::broker);
+    opened.map_err(|error| {
         let failure = Failure::broker(&error);
         Failure { what: format!("broker.{}: {}", section.name, failure.what), ..failure }
     })

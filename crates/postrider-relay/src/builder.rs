@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_core::machine::{DestinationIndex, DestinationSettings, MAX_DESTINATIONS, Machine, Route, Settings};
+use postrider_core::machine::{
+    DestinationIndex, DestinationSettings, MAX_DESTINATIONS, Machine, Ordering, Route, Settings,
+};
 use postrider_core::{
-    Broker, DestinationName, DestinationTemplate, Error, ErrorKind, Result, Retention, RetryPolicy, Store, TopicPattern,
+    Broker, DestinationName, DestinationTemplate, Error, ErrorKind, LaneCount, Result, Retention, RetryPolicy, Store,
+    TopicPattern,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -92,6 +95,14 @@ impl RelayBuilder {
         self
     }
 
+    /// Which messages wait for each other; default [`Ordering::Key`], which in an outbox of one lane is
+    /// [`Ordering::Everything`]. Every relay of an outbox must be given the same.
+    #[must_use]
+    pub fn ordering(mut self, ordering: Ordering) -> Self {
+        self.settings.ordering = ordering;
+        self
+    }
+
     /// The most messages and payload bytes in memory; default 8,192 and 32 MiB.
     #[must_use]
     pub fn window(mut self, rows: usize, bytes: usize) -> Self {
@@ -152,8 +163,8 @@ impl RelayBuilder {
     /// The relay.
     ///
     /// # Errors
-    /// `Config` without a destination, with too many, with one name twice, with a route to an unknown destination, or
-    /// with a lease that is too short.
+    /// `Config` without a destination, with too many, with one name twice, with a route to an unknown destination, with
+    /// a lease that is too short, or with one order of everything in an outbox of several lanes.
     pub fn build(mut self) -> Result<Relay> {
         let config = |text: String| Error::new(ErrorKind::Config, text);
         let mut places = BTreeMap::new();
@@ -178,6 +189,17 @@ impl RelayBuilder {
         if self.settings.window_rows == 0 || self.settings.window_bytes == 0 {
             return Err(config("the window must hold at least one message and one byte".to_owned()));
         }
+        let lanes = self.plan.store.profile().lanes;
+        self.settings.ordering = match self.settings.ordering {
+            Ordering::Key if lanes == LaneCount::ONE => Ordering::Everything,
+            Ordering::Everything if lanes != LaneCount::ONE => {
+                let lanes = lanes.get();
+                return Err(config(format!(
+                    "one order of everything needs an outbox of one lane; this one has {lanes}"
+                )));
+            }
+            ordering => ordering,
+        };
         let outlets = &self.plan.outlets;
         self.settings.destinations = outlets
             .iter()

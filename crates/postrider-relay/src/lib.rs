@@ -41,4 +41,5 @@ mod snapshot;
 pub mod telemetry;
 
 pub use builder::{Relay, RelayBuilder};
+pub use postrider_core::machine::Ordering;
 pub use snapshot::{DestinationSnapshot, Left, RelayHandle, RelaySnapshot, RelayState, Summary};

@@ -107,6 +107,7 @@ impl Report {
         self.shown_at = Some(now);
         let before = self.snapshot.clone();
         let (rows, bytes) = machine.window();
+        self.snapshot.ordering = machine.ordering();
         self.snapshot.window_rows = rows;
         self.snapshot.window_bytes = bytes;
         // A lane whose lease may have run out is not shown as held: another relay may have it.

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use postrider_core::machine::Ordering;
 use postrider_core::{DestinationName, ErrorKind, Lane};
 use tokio::sync::Notify;
 
@@ -60,6 +61,8 @@ pub struct RelaySnapshot {
     pub store_error: Option<String>,
     /// The lanes it holds.
     pub lanes: Vec<Lane>,
+    /// Which messages wait for each other.
+    pub ordering: Ordering,
     /// Messages in memory.
     pub window_rows: usize,
     /// Bytes of them.

@@ -9,9 +9,13 @@ mod history;
 #[cfg(any(feature = "memory", feature = "sqlite"))]
 mod page;
 mod registry;
+#[cfg(any(feature = "sqlite-sql", feature = "postgres"))]
+mod versions;
 
 #[cfg(feature = "memory")]
 pub mod memory;
+#[cfg(feature = "failpoints")]
+pub mod points;
 #[cfg(feature = "postgres-sql")]
 pub mod postgres;
 #[cfg(feature = "sqlite-sql")]

@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use postrider_core::{Lane, LaneCount, Message, Store};
 use postrider_stores::History;
 use postrider_stores::memory::MemoryStore;
-use postrider_testkit::store_suite;
 use postrider_testkit::suites::store::{LANES, StoreHarness};
+use postrider_testkit::{one_order_suite, store_suite};
 
 struct Memory(MemoryStore);
 
@@ -42,4 +42,9 @@ async fn start() -> Memory {
     Memory(MemoryStore::new(LaneCount::new(LANES).unwrap(), History::Kept))
 }
 
+async fn start_of_one_lane() -> Memory {
+    Memory(MemoryStore::new(LaneCount::ONE, History::Kept))
+}
+
 store_suite!(start);
+one_order_suite!(start_of_one_lane);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use postgres::{Outbox, ROOM, Relay, client, insert, lanes, payloads};
 use postrider_core::{DeadFilter, ErrorKind, Level, Message, Outcome, Secret, Store};
-use postrider_stores::postgres::{Names, PostgresOptions, PostgresStore, VERSION, migrate, migrate_check, roles};
+use postrider_stores::postgres::{Names, PostgresOptions, PostgresStore, VERSION, ddl, migrate, migrate_check, roles};
 use postrider_testkit::servers::postgres::{Postgres, shared};
 use postrider_testkit::servers::process::{Signal, free_port, signal};
 
@@ -47,15 +47,44 @@ async fn a_database_that_is_missing_or_has_no_tables_is_told_apart_with_the_next
 #[tokio::test]
 async fn a_newer_schema_is_refused_by_open_and_by_migrate_and_stays_as_it_is() {
     let outbox = Outbox::fresh().await;
-    outbox.sql("update postrider_meta set version = 99").await;
-    for error in [
-        refusal(outbox.options()).await,
-        migrate(&outbox.options(), lanes(8)).await.unwrap_err(),
-        migrate_check(&outbox.options()).await.unwrap_err(),
+    for (newer, needed) in [
+        ("update postrider_meta set version = 99, compatible_from = 98", "98"),
+        ("alter table postrider_meta drop column compatible_from", "99"),
     ] {
-        assert_eq!(error.kind(), ErrorKind::Config);
-        assert!(error.story().contains("newer"), "{error}");
+        outbox.sql(newer).await;
+        for error in [
+            refusal(outbox.options()).await,
+            migrate(&outbox.options(), lanes(8)).await.unwrap_err(),
+            migrate_check(&outbox.options()).await.unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::Config);
+            assert!(error.story().contains("newer") && error.story().contains(needed), "{error}");
+        }
+        assert_eq!(outbox.sql("select version from postrider_meta").await, "99");
     }
+    let script = ddl(&Names::default(), lanes(8));
+    let error = outbox.client().await.batch_execute(&script).await.unwrap_err();
+    assert_eq!(error.code().unwrap().code(), "PR001", "{error}");
+}
+
+/// A migration that an older relay need not know of: both work side by side.
+#[tokio::test]
+async fn a_newer_schema_that_says_so_is_worked_on_and_stays_as_it_is() {
+    let outbox = Outbox::fresh().await;
+    outbox.sql(&format!("update postrider_meta set version = 99, compatible_from = {VERSION}")).await;
+    let store = PostgresStore::open(outbox.options()).await.unwrap();
+    let mut relay = Relay::joined(&store).await;
+    outbox.enqueue(&[Message::new("t", "1")]).await;
+    let rows = relay.read_all().await;
+    assert_eq!(relay.settle(&rows, Outcome::Delivered).await.rows.len(), 1);
+    migrate(&outbox.options(), lanes(8)).await.unwrap();
+    let installed = migrate_check(&outbox.options()).await.unwrap().unwrap();
+    assert_eq!((installed.version, installed.compatible_from), (99, Some(VERSION)));
+    let error = migrate(&outbox.options(), lanes(16)).await.unwrap_err();
+    assert!(error.story().contains("8 lanes and 16 were asked for"), "{error}");
+    let script = ddl(&Names::default(), lanes(8));
+    let error = outbox.client().await.batch_execute(&script).await.unwrap_err();
+    assert_eq!(error.code().unwrap().code(), "PR003", "{error}");
     assert_eq!(outbox.sql("select version from postrider_meta").await, "99");
 }
 

@@ -15,8 +15,8 @@ use postrider_core::{Lane, Level, Message, Outcome, Store};
 use postrider_stores::postgres::{Pooling, PostgresOptions, PostgresStore, migrate};
 use postrider_testkit::servers::pgbouncer::PgBouncer;
 use postrider_testkit::servers::postgres::{Postgres, shared};
-use postrider_testkit::store_suite;
-use postrider_testkit::suites::store::StoreHarness;
+use postrider_testkit::suites::store::{LANES, StoreHarness};
+use postrider_testkit::{one_order_suite, store_suite};
 use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
 
@@ -66,8 +66,16 @@ impl StoreHarness for Crowded {
 }
 
 async fn start() -> Crowded {
+    of_lanes(LANES).await
+}
+
+async fn start_of_one_lane() -> Crowded {
+    of_lanes(1).await
+}
+
+async fn of_lanes(lanes: u16) -> Crowded {
     let (server, pooler) = (shared().await.unwrap(), pooler().await);
-    let harness = Harness::fresh(server, async |database| options(&pooler.url_for(database))).await;
+    let harness = Harness::fresh(server, lanes, async |database| options(&pooler.url_for(database))).await;
     let mut operator = harness.store.operator().await.unwrap();
     let other = tokio::spawn(async move {
         loop {
@@ -79,6 +87,7 @@ async fn start() -> Crowded {
 }
 
 store_suite!(start);
+one_order_suite!(start_of_one_lane);
 
 #[tokio::test]
 async fn a_session_does_not_survive_between_two_statements_here() {

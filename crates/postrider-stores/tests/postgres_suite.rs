@@ -7,11 +7,21 @@ mod postgres;
 use postgres::harness::Harness;
 use postrider_stores::postgres::PostgresOptions;
 use postrider_testkit::servers::postgres::shared;
-use postrider_testkit::store_suite;
+use postrider_testkit::suites::store::LANES;
+use postrider_testkit::{one_order_suite, store_suite};
+
+async fn of_lanes(lanes: u16) -> Harness {
+    let server = shared().await.unwrap();
+    Harness::fresh(server, lanes, async |database| PostgresOptions::new(&server.url_for(database)).unwrap()).await
+}
 
 async fn start() -> Harness {
-    let server = shared().await.unwrap();
-    Harness::fresh(server, async |database| PostgresOptions::new(&server.url_for(database)).unwrap()).await
+    of_lanes(LANES).await
+}
+
+async fn start_of_one_lane() -> Harness {
+    of_lanes(1).await
 }
 
 store_suite!(start);
+one_order_suite!(start_of_one_lane);

@@ -50,12 +50,32 @@ async fn a_database_without_tables_is_told_to_migrate() {
 #[tokio::test]
 async fn tables_of_a_newer_version_are_refused_by_opening_and_by_migrating() {
     let outbox = start().await;
+    let options = SqliteOptions::new(outbox.path());
+    for (newer, needed) in [
+        ("update postrider_meta set value = case name when 'version' then 99 else 98 end where name <> 'lanes'", "98"),
+        ("delete from postrider_meta where name = 'compatible_from'", "99"),
+    ] {
+        outbox.application().execute(newer, []).unwrap();
+        let text = refusal(options.clone()).await;
+        assert!(text.contains("version 99") && text.contains(needed) && text.contains("newer postrider"), "{text}");
+        let error = migrate(&options, None).await.unwrap_err();
+        assert!(error.to_string().contains("newer") && error.to_string().contains(needed), "{error}");
+    }
+}
+
+/// A migration that an older relay need not know of: both work side by side.
+#[tokio::test]
+async fn tables_of_a_newer_version_that_say_so_are_worked_on_and_stay_as_they_are() {
+    let outbox = start().await;
     outbox.application().execute("update postrider_meta set value = 99 where name = 'version'", []).unwrap();
     let options = SqliteOptions::new(outbox.path());
-    let text = refusal(options.clone()).await;
-    assert!(text.contains("99") && text.contains("newer postrider"), "{text}");
-    let error = migrate(&options, None).await.unwrap_err();
-    assert!(error.to_string().contains("newer"), "{error}");
+    migrate(&options, None).await.unwrap();
+    let store = SqliteStore::open(options).await.unwrap();
+    let findings = store.operator().await.unwrap().check().await.unwrap();
+    assert!(findings.iter().any(|finding| finding.found.contains("version 99")), "{findings:?}");
+    let mut bench = Bench::new(&outbox).await;
+    let row = bench.one(&outbox, keyed("k")).await;
+    assert_eq!(bench.settle(&[settlement(&row, Outcome::Delivered)]).await.rows, [row.id]);
 }
 
 #[tokio::test]

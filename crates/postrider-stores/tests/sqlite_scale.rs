@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use postrider_core::{Lane, Outcome, Room, Row, Settlement};
+use postrider_core::{Key, Lane, Outcome, Room, Row, Settlement};
 use postrider_stores::History;
 use postrider_testkit::suites::store::StoreHarness;
 use postrider_testkit::suites::store::bench::{Bench, keyed, settlement};
@@ -91,6 +91,31 @@ async fn the_walk_over_keys_does_not_depend_on_how_many_rows_a_key_has() {
     println!("four walks over 10 keys of 100,000 rows: {time:?}");
     assert_eq!(keys, 10);
     assert!(time < Duration::from_millis(100), "{time:?}");
+}
+
+/// By the primary key they would be found behind the whole backlog.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_one_order_the_exceptional_rows_are_found_without_walking_the_backlog() {
+    let outbox = Sqlite::new(1, History::Off).await;
+    fill(&outbox.application(), 300_000, 1_000, "", "");
+    fill(&outbox.application(), 3, 3, ", state", ", 2");
+    let mut bench = Bench::new(&outbox).await;
+    let (mut each, application) = (Vec::new(), outbox.application());
+    for _ in 0..20 {
+        let begun = Instant::now();
+        let page =
+            bench.source.key(bench.lanes[0], &Key::everything(), Room { rows: 10, bytes: 1 << 20 }).await.unwrap();
+        each.push(begun.elapsed());
+        assert_eq!(page.rows.len(), 3);
+    }
+    let begun = Instant::now();
+    let walked: i64 =
+        application.query_row("select count(*) from postrider_outbox where state <> 1", [], |row| row.get(0)).unwrap();
+    let walk = begun.elapsed();
+    assert_eq!(walked, 300_003);
+    each.sort();
+    println!("three exceptional rows behind 300,000 ordinary ones: median {:?}; a walk over all: {walk:?}", each[10]);
+    assert!(each[10] < walk / 4, "{each:?}, {walk:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

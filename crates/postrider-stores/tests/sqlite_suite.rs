@@ -4,7 +4,13 @@
 
 mod sqlite;
 
-use postrider_testkit::store_suite;
-use sqlite::start;
+use postrider_stores::History;
+use postrider_testkit::{one_order_suite, store_suite};
+use sqlite::{Sqlite, start};
+
+async fn start_of_one_lane() -> Sqlite {
+    Sqlite::new(1, History::Kept).await
+}
 
 store_suite!(start);
+one_order_suite!(start_of_one_lane);

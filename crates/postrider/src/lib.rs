@@ -133,7 +133,7 @@ pub use postrider_core::{
     LaneCount, Message, MessageId, OnExpire, Result, RetryOverride, RetryPolicy, Timestamp, Topic, TopicPattern,
 };
 #[cfg(feature = "relay")]
-pub use postrider_relay::{Relay, RelayBuilder, RelayHandle, RelaySnapshot, RelayState, Summary};
+pub use postrider_relay::{Ordering, Relay, RelayBuilder, RelayHandle, RelaySnapshot, RelayState, Summary};
 pub use postrider_stores as stores;
 #[cfg(feature = "relay")]
 pub use tokio_util::sync::CancellationToken;

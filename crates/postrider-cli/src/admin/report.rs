@@ -65,6 +65,9 @@ pub(crate) struct Report {
     pub(crate) because: Option<String>,
     /// Lanes it holds.
     pub(crate) lanes: u64,
+    /// Which messages wait for each other; none while that is not known.
+    #[serde(default)]
+    pub(crate) ordering: Option<String>,
     /// Messages in its window.
     pub(crate) window_rows: u64,
     /// Bytes in its window.
@@ -93,6 +96,7 @@ impl Report {
             state: RelayState::Starting,
             because,
             lanes: 0,
+            ordering: None,
             window_rows: 0,
             window_bytes: 0,
             delivered: 0,

@@ -104,6 +104,9 @@ pub(crate) const LEVELS: &[&str] = &["error", "warn", "info", "debug", "trace"];
 /// The log formats.
 pub(crate) const FORMATS: &[&str] = &["text", "json"];
 
+/// Which messages wait for each other.
+const ORDERINGS: &[&str] = &["key", "none"];
+
 /// What may stand between the relay and PostgreSQL.
 const POOLING: &[&str] = &["direct", "transaction"];
 
@@ -120,10 +123,11 @@ pub(crate) const KEYS: &[Key] = &[
     bare("outbox.store_password_file", Kind::Text, "/run/secrets/database", "A file that holds the database's password."),
     bare("outbox.schema", Kind::Text, "public", "The schema of the tables (PostgreSQL); public by default."),
     key("outbox.prefix", Kind::Text, Some("postrider_"), "What the names of the tables begin with, such as billing_."),
-    bare("outbox.lanes", Kind::Count { least: 1, most: 4096 }, "64", "Shares of the keys, fixed when the tables are made (PostgreSQL 64, SQLite 8 by default); 1 means one relay at a time."),
+    bare("outbox.lanes", Kind::Count { least: 1, most: 4096 }, "64", "Shares of the keys, fixed when the tables are made (PostgreSQL 64, SQLite 8 by default); 1 means one order of all messages, and one relay at a time."),
     bare("outbox.pooling", Kind::Choice(POOLING), "transaction", "What stands between here and PostgreSQL: direct, or transaction for a pooler in transaction mode such as PgBouncer."),
     key("outbox.history", Kind::DurationOrNever, Some("never"), "How long delivered messages are kept to look at; never keeps none."),
     bare("relay.name", Kind::Text, "relay-1", "The relay's label in status and logs; by default host name and process number."),
+    key("relay.ordering", Kind::Choice(ORDERINGS), Some("key"), "Which messages wait for each other: those of a key, or none; with outbox.lanes = 1 and key, all. The same for every relay of an outbox."),
     key("relay.window_rows", Kind::Count { least: 1, most: 1_000_000 }, Some("8192"), "The most messages in memory at once."),
     key("relay.window_bytes", Kind::Size, Some("32MiB"), "The most bytes of payload in memory at once; a larger message travels alone."),
     key("relay.poll_interval", Kind::Duration, Some("100ms"), "The longest pause between two looks at a quiet outbox."),

@@ -18,6 +18,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use postrider_core::machine::Ordering;
 use postrider_core::{LaneCount, Retention, RetryPolicy, Secret, TopicPattern};
 
 use layers::Layers;
@@ -50,6 +51,8 @@ pub(crate) struct Relay {
     pub(crate) window_rows: usize,
     /// Bytes of the window.
     pub(crate) window_bytes: usize,
+    /// Which messages wait for each other.
+    pub(crate) ordering: Ordering,
     /// The longest pause between reads.
     pub(crate) poll_interval: Duration,
     /// The lease; none for the store's default.

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use postrider_core::machine::Ordering;
 use postrider_core::{Attempts, LaneCount, OnExpire, Retention, RetryPolicy, Secret};
 
 use super::layers::Layers;
@@ -119,6 +120,7 @@ fn relay(read: &Reader<'_>) -> Outcome<Relay> {
         name: read.maybe("relay.name").unwrap_or_else(own_name),
         window_rows: number("relay.window_rows"),
         window_bytes: values::size(&read.text("relay.window_bytes")).unwrap_or_default(),
+        ordering: if read.text("relay.ordering") == "none" { Ordering::None } else { Ordering::Key },
         poll_interval,
         lease,
         stop_deadline: read.duration("relay.stop_deadline").unwrap_or_default(),

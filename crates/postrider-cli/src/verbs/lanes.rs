@@ -1,10 +1,10 @@
 //! Which relay has which lanes, in few words.
 
-use postrider_core::{Lane, LaneStatus, StoreStatus};
+use postrider_core::{Lane, LaneStatus, MemberStatus, StoreStatus};
 use uuid::Uuid;
 
 use crate::config::values::spoken;
-use crate::output::table::Table;
+use crate::output::table::{Table, visible};
 
 /// The members, each with its id, so that two of one name can be told apart, and the lanes and terms it holds.
 pub(crate) fn members(store: &StoreStatus) -> String {
@@ -31,6 +31,22 @@ pub(crate) fn owners(store: &StoreStatus) -> String {
     let free = ranges(store.lanes.iter().filter(|lane| !lane.owner.is_some_and(is_member)).map(|lane| lane.lane));
     let free = if free.is_empty() { free } else { format!("; of no relay: {free}") };
     format!("{owned} of {} have an owner{free}", store.lanes.len())
+}
+
+/// Which messages wait for each other, where it is not those of a key; with one order of all of them who leads, and how
+/// many could take over.
+pub(crate) fn order(store: &StoreStatus, ordering: &str) -> Option<String> {
+    match ordering {
+        "none" => Some("none: messages overtake each other".to_owned()),
+        "everything" => {
+            let leads = |member: &&MemberStatus| owned_by(store, member.id).next().is_some();
+            let living = store.members.iter().filter(|member| !member.lease_left.is_zero());
+            let (leaders, standbys): (Vec<_>, Vec<_>) = living.partition(leads);
+            let leader = leaders.first().map_or("no relay".to_owned(), |leader| visible(&leader.name));
+            Some(format!("of all messages: {leader} leads, {} standing by", standbys.len()))
+        }
+        _ => None,
+    }
 }
 
 /// The lanes of one relay, in order.
@@ -65,7 +81,7 @@ fn ranges(lanes: impl Iterator<Item = Lane>) -> String {
 mod tests {
     use std::time::Duration;
 
-    use postrider_core::{Measured, MemberStatus, Term};
+    use postrider_core::{Measured, Term};
 
     use super::*;
 
@@ -103,6 +119,16 @@ mod tests {
         assert!(lines[1].contains("00000000-0000-0000-0000-000000000000") && lines[1].contains("expired"), "{shown}");
         assert!(lines[1].ends_with("1      2       2"), "{shown}");
         assert!(lines[2].contains("000000000005") && lines[2].ends_with("3      0 to 3  0-1 3"), "{shown}");
+    }
+
+    #[test]
+    fn an_order_that_is_not_that_of_the_keys_is_told_with_its_leader() {
+        let led = status(&[Some(5)]);
+        assert_eq!(order(&led, "everything").unwrap(), "of all messages: twin leads, 0 standing by");
+        let free = status(&[None]);
+        assert_eq!(order(&free, "everything").unwrap(), "of all messages: no relay leads, 1 standing by");
+        assert_eq!(order(&led, "none").unwrap(), "none: messages overtake each other");
+        assert_eq!(order(&led, "key"), None);
     }
 
     #[test]

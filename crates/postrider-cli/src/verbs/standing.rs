@@ -118,7 +118,7 @@ fn of_row(row: &RowView, explained: &Explained) -> Vec<String> {
         say(format!("last failure: {failure}"));
     }
     if let Some(held) = &explained.held {
-        say(format!("behind: message {} of the same key goes first", held.id));
+        say(format!("behind: message {} goes first", held.id));
     }
     if !row.waiting_for.as_deref().unwrap_or_default().is_empty() {
         say(format!("owed to: {}", visible(&row.waiting_for.clone().unwrap_or_default().join(", "))));

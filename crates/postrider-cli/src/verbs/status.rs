@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Args;
+use postrider_core::machine::Ordering;
 use postrider_core::{Measured, Operator};
 use serde_json::{Value, json};
 
@@ -96,6 +97,9 @@ fn as_text(config: &Config, look: &Look, verdict: &Verdict) -> String {
         if store.holding.value() > 0 { format!(" ({} holding)", number(store.holding)) } else { String::new() };
     lines.push(format!("dead     {}{holding}", number(store.dead)));
     lines.push(format!("lanes    {}", lanes::owners(store)));
+    if let Some(order) = lanes::order(store, ordering(config, look)) {
+        lines.push(format!("order    {order}"));
+    }
     if !store.members.is_empty() {
         lines.push(String::new());
         lines.push(lanes::members(store));
@@ -138,6 +142,15 @@ fn as_text(config: &Config, look: &Look, verdict: &Verdict) -> String {
     lines.push(format!("verdict: {}: {}", paint(colour, &verdict.word.to_string()), verdict.cause));
     lines.push(format!("next: {}", verdict.next));
     lines.join("\n")
+}
+
+/// Which messages wait for each other: what the relay says that was asked, or what is configured here.
+fn ordering<'l>(config: &Config, look: &'l Look) -> &'l str {
+    let told = look.relay.as_ref().ok().and_then(|report| report.ordering.as_deref());
+    told.unwrap_or_else(|| match config.relay.ordering {
+        Ordering::Key if look.store.lanes.len() == 1 => Ordering::Everything.as_str(),
+        ordering => ordering.as_str(),
+    })
 }
 
 fn shown_store(config: &Config) -> String {
@@ -185,6 +198,7 @@ fn as_json(config: &Config, look: &Look, verdict: &Verdict) -> Value {
             "owned": store.lanes.iter().filter(|lane| lane.owner.is_some()).count(),
             "owners": owners,
         },
+        "ordering": ordering(config, look),
         "members": members,
         "relay": look.relay.as_ref().ok(), "relay_not_asked": look.relay.as_ref().err(),
         "verdict": verdict.word.to_string(), "cause": verdict.cause, "next": verdict.next,

@@ -9,6 +9,7 @@
 #[path = "../cli/harness.rs"]
 #[allow(dead_code, reason = "the other tests of the binary use the rest")]
 mod harness;
+mod one_order;
 mod scene;
 mod upgrade;
 mod writer;
@@ -53,7 +54,7 @@ async fn relays_that_come_die_pause_and_stop_share_evenly_and_keep_every_promise
             return;
         }
     };
-    let writer = writer::Writer::start(scene.url());
+    let writer = writer::Writer::start(scene.url(), writer::MANY_KEYS);
 
     scene.start(&["one", "two"]);
     scene.members(2).await;

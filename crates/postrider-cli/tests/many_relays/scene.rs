@@ -53,9 +53,17 @@ impl Scene {
     /// # Errors
     /// When PostgreSQL is not there.
     pub async fn set() -> Result<Self, ServerError> {
+        Self::with(&[]).await
+    }
+
+    /// The same, with flags of `postrider migrate`.
+    ///
+    /// # Errors
+    /// When PostgreSQL is not there.
+    pub async fn with(flags: &[&str]) -> Result<Self, ServerError> {
         let (server, place) = (shared().await?, Place::empty());
         let url = server.fresh_database().await?;
-        place.run(&["migrate", "--store", &url]).good();
+        place.run(&[&["migrate", "--store", &url][..], flags].concat()).good();
         let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
         tokio::spawn(connection);
         let receiver = HttpReceiver::start().await?;
@@ -122,6 +130,41 @@ impl Scene {
         rows.iter().map(|row| (row.get(0), row.get(1))).collect()
     }
 
+    /// The living relay that has the only lane.
+    pub async fn leader(&self) -> Option<String> {
+        self.shares().await.into_iter().find(|(_, lanes)| *lanes == 1).map(|(name, _)| name)
+    }
+
+    /// Waits until another relay than this one leads: its name.
+    pub async fn led_by_another_than(&self, name: &str) -> String {
+        let since = Instant::now();
+        loop {
+            if let Some(leader) = self.leader().await.filter(|leader| leader != name) {
+                return leader;
+            }
+            assert!(since.elapsed() < PATIENCE, "nobody takes over from {name}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Waits until so many more messages arrived.
+    pub async fn moves(&self, count: usize) {
+        let (since, before) = (Instant::now(), self.arrived.lock().unwrap().len());
+        while self.arrived.lock().unwrap().len() < before + count {
+            assert!(since.elapsed() < PATIENCE, "messages do not move");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// What `postrider status` says of the whole, as text and as JSON.
+    pub fn status(&self, asked: &str) -> (String, serde_json::Value) {
+        let run = |more: &[&str]| {
+            let asked = ["status", "--store", &self.url, "--admin", &self.relays[asked].admin];
+            self.place.run(&[&asked[..], more].concat())
+        };
+        tokio::task::block_in_place(|| (run(&[]).out, run(&["--json"]).json()))
+    }
+
     /// Waits until there are so many living members.
     pub async fn members(&self, count: usize) {
         let since = Instant::now();
@@ -158,11 +201,7 @@ impl Scene {
 
     /// `postrider status` tells the same, as text and as JSON, with every lane, owner and term.
     pub async fn shows(&self, shares: &[(&str, i64)]) {
-        let run = |more: &[&str]| {
-            let asked = [&["status", "--store", &self.url, "--admin", &self.relays["one"].admin][..], more].concat();
-            self.place.run(&asked)
-        };
-        let (text, json) = tokio::task::block_in_place(|| (run(&[]).out, run(&["--json"]).json()));
+        let (text, json) = self.status("one");
         let members = json["members"].as_array().unwrap();
         let mut counts: Vec<usize> = Vec::new();
         for (name, _) in shares {

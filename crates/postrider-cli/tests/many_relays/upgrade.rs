@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::scene::Scene;
-use crate::writer::Writer;
+use crate::writer::{MANY_KEYS, Writer};
 
 /// Names the `postrider` of another build.
 const PREVIOUS: &str = "POSTRIDER_PREVIOUS";
@@ -13,7 +13,7 @@ const PREVIOUS: &str = "POSTRIDER_PREVIOUS";
 async fn two_builds_side_by_side_keep_the_promises_while_one_replaces_the_other() {
     let previous = std::env::var(PREVIOUS).unwrap();
     let mut scene = Scene::set().await.unwrap();
-    let writer = Writer::start(scene.url());
+    let writer = Writer::start(scene.url(), MANY_KEYS);
     scene.start_build("old-1", &previous);
     scene.start_build("old-2", &previous);
     scene.members(2).await;

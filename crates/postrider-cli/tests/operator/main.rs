@@ -133,7 +133,7 @@ async fn explain_tells_a_delivered_a_set_aside_a_retrying_and_a_dead_message_apa
     until("a message behind a retrying one", || {
         (shop.on(&["explain", &waiting[1], "--json"]).json()["found"][0]["state"] == "set aside").then_some(())
     });
-    let behind = format!("behind: message {} of the same key goes first", waiting[0]);
+    let behind = format!("behind: message {} goes first", waiting[0]);
     let next = format!("next: `postrider explain {}` tells what holds it", waiting[0]);
     for (id, words) in [
         (&settled[0], &["delivered: settled "][..]),

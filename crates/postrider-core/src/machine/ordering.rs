@@ -18,7 +18,23 @@ pub enum Ordering {
     Everything,
 }
 
+impl Ordering {
+    /// The word for it in `/status` and in settings.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Key => "key",
+            Self::None => "none",
+            Self::Everything => "everything",
+        }
+    }
+}
+
 impl Machine {
+    /// Which messages wait for each other.
+    pub fn ordering(&self) -> Ordering {
+        self.settings.ordering
+    }
+
     /// The messages that a row keeps its order with; none when it waits for nobody.
     pub(super) fn group(&self, row: &Row, found: Found) -> Option<Key> {
         match self.settings.ordering {

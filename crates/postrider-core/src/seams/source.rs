@@ -37,6 +37,10 @@ impl Page {
 
 /// The reader of an outbox: where each lane has been read up to lives in it, in memory only.
 ///
+/// Where the outbox has one lane, all its messages have one order, with a key and without: each row then stands behind
+/// every earlier exceptional row, the walk gives [`Key::everything`] where there is any, and [`key`](Self::key) finds
+/// the exceptional rows of all keys and of none by it, and by another key nothing.
+///
 /// Rows of a lane whose [`start`](HeldLane::start) is careful come as [heads](crate::Content::Head), whichever call finds
 /// them: nothing of them is fetched or decoded but what a decision needs, and they weigh what they would weigh whole.
 ///

@@ -214,8 +214,7 @@ fn member(tables: &Tables, id: RelayId) -> Option<MemberStatus> {
 }
 
 fn held(tables: &Tables, id: RowId, stored: &Stored) -> Option<Held> {
-    let key = stored.message.key.as_ref().filter(|_| live(stored))?;
-    let behind = tables.exceptions(key).next().filter(|first| *first < id)?;
+    let behind = tables.first_exception(stored).filter(|first| live(stored) && *first < id)?;
     Some(Held { behind, id: tables.rows.get(&behind)?.message.id })
 }
 

@@ -46,10 +46,6 @@ impl Stored {
     pub(super) fn ordinary(&self) -> bool {
         self.state == RowState::Pending && self.next_attempt_at.is_none()
     }
-
-    fn key(&self) -> Option<&Key> {
-        self.message.key.as_ref()
-    }
 }
 
 /// A row of the history.
@@ -149,11 +145,16 @@ impl Tables {
         id
     }
 
+    /// What the rows that keep their order with this one are found by; none when it keeps none.
+    fn group(&self, stored: &Stored) -> Option<Key> {
+        if self.lanes == LaneCount::ONE { Some(Key::everything()) } else { stored.message.key.clone() }
+    }
+
     /// Writes a row and its index entries.
     pub(super) fn put(&mut self, id: RowId, stored: Stored) {
         self.take(id);
-        if let (true, Some(key)) = (stored.exceptional(), stored.key()) {
-            self.exceptional.insert((key.clone(), id));
+        if let (true, Some(group)) = (stored.exceptional(), self.group(&stored)) {
+            self.exceptional.insert((group, id));
         }
         if let Some(at) = stored.scheduled() {
             self.due.insert((at, id));
@@ -164,8 +165,8 @@ impl Tables {
     /// Removes a row and its index entries.
     pub(super) fn take(&mut self, id: RowId) -> Option<Stored> {
         let stored = self.rows.remove(&id)?;
-        if let Some(key) = stored.key() {
-            self.exceptional.remove(&(key.clone(), id));
+        if let Some(group) = self.group(&stored) {
+            self.exceptional.remove(&(group, id));
         }
         if let Some(at) = stored.scheduled() {
             self.due.remove(&(at, id));
@@ -193,7 +194,12 @@ impl Tables {
         self.leases.get(&held.lane).is_some_and(|lease| lease.owner == Some(me) && lease.term == held.term)
     }
 
-    /// The exceptional rows of a key by ascending id.
+    /// The first exceptional row that this one keeps its order with; it may be itself.
+    pub(super) fn first_exception(&self, stored: &Stored) -> Option<RowId> {
+        self.exceptions(&self.group(stored)?).next()
+    }
+
+    /// The exceptional rows of a key by ascending id; of all by [`Key::everything`], where all have one order.
     pub(super) fn exceptions<'a>(&'a self, key: &'a Key) -> impl Iterator<Item = RowId> + 'a {
         let (first, last) = ((key.clone(), RowId(i64::MIN)), (key.clone(), RowId(i64::MAX)));
         self.exceptional.range(first..=last).map(|(_, id)| *id)
@@ -252,9 +258,9 @@ impl Tables {
     }
 
     fn closed(&self, id: RowId, stored: &Stored) -> Closed {
-        let Some(key) = stored.key() else { return Closed::Open };
+        let Some(group) = self.group(stored) else { return Closed::Open };
         let mut owed = BTreeSet::new();
-        for before in self.exceptions(key).take_while(|before| *before < id) {
+        for before in self.exceptions(&group).take_while(|before| *before < id) {
             match self.rows.get(&before).and_then(|row| row.waiting_for.as_ref()) {
                 Some(destinations) => owed.extend(destinations.iter().cloned()),
                 None => return Closed::ForAll,

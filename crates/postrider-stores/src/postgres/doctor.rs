@@ -7,7 +7,6 @@ use super::decode::get;
 use super::link::{Link, Parameter};
 use super::migrate::usable;
 use super::options::{Encryption, Pooling};
-use super::schema::VERSION;
 use super::store::sequence_cache;
 
 /// What the relay's role needs, table by table.
@@ -61,7 +60,7 @@ pub(super) async fn check(link: &mut Link) -> Result<Vec<Finding>> {
             return Ok(findings);
         }
     };
-    findings.push(good("tables", format!("version {VERSION}, {} lanes", installed.lanes.get())));
+    findings.push(good("tables", format!("version {}, {} lanes", installed.version, installed.lanes.get())));
     findings.extend(lanes(link, installed.lanes).await?);
     findings.push(sequence(sequence_cache(link).await?));
     findings.extend(privileges(link).await?);

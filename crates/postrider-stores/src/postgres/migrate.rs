@@ -10,39 +10,54 @@ use super::decode::get;
 use super::link::Link;
 use super::options::PostgresOptions;
 use super::schema::{VERSION, ddl};
+use crate::versions::{Fit, Versions};
 
 /// How often a migration that met a lock of the application is tried again.
 const TRIES: u32 = 30;
 const PAUSE: Duration = Duration::from_millis(500);
 const FOUND: &str = "select to_regclass($1) is not null as found, pg_is_in_recovery() as replica";
-const META: &str = "select version, lanes from {meta}";
+/// Tables that were made before `compatible_from` have no such column.
+const META: &str =
+    "select version, lanes, (to_jsonb(m) ->> 'compatible_from')::integer as compatible_from from {meta} m";
 
 /// What the tables say about themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Installed {
     /// The version of the tables.
     pub version: i32,
+    /// The lowest version that a build must know to work on them; none where they do not say: then it is their own.
+    pub compatible_from: Option<i32>,
     /// The number of lanes.
     pub lanes: LaneCount,
 }
 
-/// Creates the tables, or brings them up to date; does nothing when they are.
+impl Installed {
+    fn fit(self) -> Fit {
+        let compatible_from = self.compatible_from.map(i64::from);
+        Versions { version: i64::from(self.version), compatible_from }.fit(i64::from(VERSION))
+    }
+}
+
+/// Creates the tables, or brings them up to date; does nothing when they are, or are newer and this build works on them
+/// as they are.
 ///
 /// Several starters at once are safe. It waits at most two seconds at a time for a table that the application has
 /// locked, and tries again for about a minute, so that nothing ever queues behind it for longer.
 ///
 /// # Errors
-/// `Config` when the tables are newer than this library or have another number of lanes; `Unavailable` when the
-/// application kept a table locked.
+/// `Config` when the tables are newer than this library can work on or have another number of lanes; `Unavailable` when
+/// the application kept a table locked.
 pub async fn migrate(options: &PostgresOptions, lanes: LaneCount) -> Result<()> {
     let mut link = Link::cold(options)?;
     if let Some(installed) = installed(&mut link).await? {
-        refuse_newer(installed)?;
+        let fit = known(installed)?;
         if installed.lanes != lanes {
             return Err(other_lanes(installed.lanes, lanes));
         }
-        if installed.version == VERSION {
-            return Ok(());
+        match fit {
+            Fit::NewerAndCompatible => return Ok(()),
+            Fit::Same if installed.compatible_from.is_some() => return Ok(()),
+            Fit::Same | Fit::Older | Fit::TooNew(_) => {}
         }
     }
     let script = ddl(&options.names, lanes);
@@ -52,6 +67,8 @@ pub async fn migrate(options: &PostgresOptions, lanes: LaneCount) -> Result<()> 
         match error.code().map(|code| code.code().to_owned()).as_deref() {
             // A lock, a deadlock, or another starter that made the same thing between our look and our own.
             Some("55P03" | "40P01" | "40001" | "23505" | "42P07" | "XX000") if tries < TRIES => tries += 1,
+            // A newer build was faster, and this one works on what it made.
+            Some("PR003") => return Ok(()),
             Some("PR001") => return Err(Error::new(ErrorKind::Config, NEWER).because(error)),
             Some("PR002") => return Err(Error::new(ErrorKind::Config, LANES).because(error)),
             _ => return Err(working("migrating", error)),
@@ -63,11 +80,11 @@ pub async fn migrate(options: &PostgresOptions, lanes: LaneCount) -> Result<()> 
 /// What a migration would do: the version found, if any, before anything is changed.
 ///
 /// # Errors
-/// `Config` when the tables are newer than this library; otherwise as for any connection.
+/// `Config` when the tables are newer than this library can work on; otherwise as for any connection.
 pub async fn migrate_check(options: &PostgresOptions) -> Result<Option<Installed>> {
     let mut link = Link::cold(options)?;
     let installed = installed(&mut link).await?;
-    installed.map(refuse_newer).transpose()?;
+    installed.map(known).transpose()?;
     Ok(installed)
 }
 
@@ -78,15 +95,14 @@ const LANES: &str =
 /// What is installed, and that it can be worked with.
 ///
 /// # Errors
-/// `Config` on a replica, without tables, and with tables of another version.
+/// `Config` on a replica, without tables, and with tables that are older, or newer than this build can work on.
 pub(super) async fn usable(link: &mut Link) -> Result<Installed> {
     let Some(installed) = installed(link).await? else {
         let table = link.options().names.qualified("meta");
         let what = format!("the table {table} does not exist; run `postrider migrate --store ...`");
         return Err(Error::new(ErrorKind::Config, what));
     };
-    refuse_newer(installed)?;
-    if installed.version < VERSION {
+    if known(installed)? == Fit::Older {
         let what = format!(
             "the tables have version {}, older than {VERSION}; run `postrider migrate --store ...`",
             installed.version
@@ -109,18 +125,20 @@ async fn installed(link: &mut Link) -> Result<Option<Installed>> {
     }
     let row = link.query_one("reading the version of the tables", &sql, &[]).await?;
     let (version, lanes): (i32, i32) = (get(&row, "version")?, get(&row, "lanes")?);
+    let compatible_from = get(&row, "compatible_from")?;
     let lanes = u16::try_from(lanes).ok().and_then(LaneCount::new).ok_or_else(|| {
         Error::new(ErrorKind::Config, format!("the tables say that they have {lanes} lanes; expected 1 to 4096"))
     })?;
-    Ok(Some(Installed { version, lanes }))
+    Ok(Some(Installed { version, compatible_from, lanes }))
 }
 
-fn refuse_newer(installed: Installed) -> Result<()> {
-    if installed.version <= VERSION {
-        return Ok(());
-    }
+/// How this build stands to the tables, if it can work on them, or on what a migration makes of them.
+fn known(installed: Installed) -> Result<Fit> {
+    let fit = installed.fit();
+    let Fit::TooNew(needed) = fit else { return Ok(fit) };
     let what = format!(
-        "the tables have version {}, newer than {VERSION}, the newest that this postrider knows; use a newer postrider",
+        "the tables have version {}, newer than {VERSION}, the newest that this postrider knows, and need one that knows \
+         {needed}; use a newer postrider",
         installed.version
     );
     Err(Error::new(ErrorKind::Config, what))

@@ -59,7 +59,7 @@ mod store;
 mod tls;
 
 pub use names::Names;
-pub use schema::{VERSION, ddl};
+pub use schema::{COMPATIBLE_FROM, VERSION, ddl};
 
 #[cfg(feature = "postgres")]
 pub use self::{

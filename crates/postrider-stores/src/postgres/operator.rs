@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use postrider_core::{
-    DeadFilter, DeadGroup, DeadReason, Error, ErrorKind, Explained, Finding, Held, Key, Lane, MemberStatus, Message,
-    MessageId, Operator, Position, Pruned, Result, Retention, RowId, RowState, RowView, Standing, StoreStatus, Subject,
-    Timestamp,
+    DeadFilter, DeadGroup, DeadReason, Error, ErrorKind, Explained, Finding, Held, Key, Lane, LaneCount, MemberStatus,
+    Message, MessageId, Operator, Position, Pruned, Result, Retention, RowId, RowState, RowView, Standing, StoreStatus,
+    Subject, Timestamp,
 };
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -27,13 +27,14 @@ const EXPLAINED: usize = 100;
 #[derive(Debug)]
 pub(super) struct PostgresOperator {
     link: Link,
+    lanes: LaneCount,
 }
 
 impl PostgresOperator {
     pub(super) const PURPOSE: Purpose = Purpose::Cold;
 
-    pub(super) fn new(link: Link) -> Self {
-        Self { link }
+    pub(super) fn new(link: Link, lanes: LaneCount) -> Self {
+        Self { link, lanes }
     }
 
     fn fill(&self, sql: &str) -> String {
@@ -158,7 +159,8 @@ impl Operator for PostgresOperator {
             Subject::Key(key) => (None, Some(key.as_str())),
         };
         let (outbox, history) = (self.fill(EXPLAIN), self.fill(EXPLAIN_DELIVERED));
-        let parameters: [Parameter<'_>; 2] = [(&id, Type::UUID), (&key, Type::TEXT)];
+        let one_order = self.lanes == LaneCount::ONE;
+        let parameters: [Parameter<'_>; 3] = [(&id, Type::UUID), (&key, Type::TEXT), (&one_order, Type::BOOL)];
         let rows = self.link.query_limited("looking through the outbox", timeout, &outbox, &parameters).await?;
         let mut found = rows.iter().map(explained).collect::<Result<Vec<_>>>()?;
         let left = i64::try_from(EXPLAINED.saturating_sub(found.len())).unwrap_or(0);

@@ -82,7 +82,8 @@ select id, name, greatest((extract(epoch from expires_at - clock_timestamp()) * 
 
 pub(super) const LANES: &str = "select lane, owner, term from {lane} order by lane";
 
-/// A scan, which the caller limits in time: `$1` message id, `$2` key; one of them is null.
+/// A scan, which the caller limits in time: `$1` message id, `$2` key; one of them is null. `$3` whether all messages have
+/// one order.
 pub(super) const EXPLAIN: &str = concat!(
     "select ",
     view!(),
@@ -94,7 +95,7 @@ pub(super) const EXPLAIN: &str = concat!(
   left join {relay} r on r.id = l.owner and isfinite(r.expires_at)
   left join lateral (
     select h.id, h.message_id from {outbox} h
-     where o.state in (0, 2) and h.lane = o.lane and h.key = o.key and h.id < o.id
+     where o.state in (0, 2) and h.lane = o.lane and ($3 or h.key = o.key) and h.id < o.id
        and (h.state in (2, 3) or h.next_attempt_at is not null)
      order by h.id limit 1) h on true
  where o.message_id = $1 or o.key = $2

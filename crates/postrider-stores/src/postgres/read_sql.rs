@@ -1,20 +1,64 @@
 //! The statements that find rows. Their shapes are what a planner without statistics still runs by index; each was
 //! measured (`docs/adr`), and each regression has a test.
 
+/// What stands before a row `o` of a page, where the messages of a key have one order: null when nothing does.
+macro_rules! behind_its_key {
+    () => {
+        "\
+case when o.key is not null and exists (
+         select from {outbox} h where h.lane = o.lane and h.key = o.key and h.id < o.id
+            and (h.state in (2, 3) or h.next_attempt_at is not null))
+       then (
+         select array_agg(distinct owed) || case when count(distinct w.id) > 32 then array[null::text] end
+           from (select h.id, h.waiting_for from {outbox} h where h.lane = o.lane and h.key = o.key and h.id < o.id
+                    and (h.state in (2, 3) or h.next_attempt_at is not null) order by h.id limit 33) w
+           left join lateral unnest(w.waiting_for) owed on true)
+       end"
+    };
+}
+
+/// The exceptional rows of the only lane, and the first of them.
+///
+/// Two steps, because with one the planner would walk the primary key to have them in order: past every ordinary row.
+macro_rules! exceptions_of_all {
+    () => {
+        "\
+with waiting as materialized (
+  select id, waiting_for from {outbox} where lane = 0 and (state in (2, 3) or next_attempt_at is not null)),
+front as materialized (select id, waiting_for from waiting order by id limit 33)
+"
+    };
+}
+
+/// The same where all messages have one order. What stands before a row is among the first exceptional rows of all: they
+/// are found once for a page.
+macro_rules! behind_any {
+    () => {
+        "\
+case when exists (select from front h where h.id < o.id)
+       then (
+         select array_agg(distinct owed) || case when count(distinct w.id) > 32 then array[null::text] end
+           from (select h.id, h.waiting_for from front h where h.id < o.id) w
+           left join lateral unnest(w.waiting_for) owed on true)
+       end"
+    };
+}
+
 /// A page of the rows that the inner statement finds: bounded by bytes, with what stands before each row.
 ///
 /// The inner statement ends in a LIMIT, so that the probe runs for the page only. Sizes come from `octet_length`, which
 /// does not fetch an external payload: only the rows that fit are fetched whole. `fetched` tells how many the inner
 /// statement found. The inner parameters begin at `$2`; `$1` is the room in bytes.
 ///
-/// The probe returns what the earlier exceptional rows of the key still owe: null when there are none, a null element
-/// for "every destination". It looks at 32 of them; more stand for every destination, which is safe for the order.
+/// The probe returns what the earlier exceptional rows still owe: null when there are none, a null element for "every
+/// destination". It looks at 32 of them; more stand for every destination, which is safe for the order.
 ///
 /// The last parameter, whose number is given, are the lanes of which heads are wanted: `head` is the weight of what
 /// stays behind there, and null elsewhere.
 macro_rules! page {
-    ($inner:literal, $order:literal, $careful:literal) => {
+    ($before:expr, $behind:expr, $inner:expr, $order:expr, $careful:expr) => {
         concat!(
+            $before,
             "\
 select o.id, o.lane, o.message_id, o.topic, o.key, o.created_at, o.deliver_at, o.expires_at, o.state, o.attempts,
        o.next_attempt_at, o.waiting_for, o.progress::text, o.suspicion, o.fetched,
@@ -37,15 +81,9 @@ select o.id, o.lane, o.message_id, o.topic, o.key, o.created_at, o.deliver_at, o
        case when o.lane <> all(",
             $careful,
             ") then o.retry::text end as retry,
-       case when o.key is not null and exists (
-         select from {outbox} h where h.lane = o.lane and h.key = o.key and h.id < o.id
-            and (h.state in (2, 3) or h.next_attempt_at is not null))
-       then (
-         select array_agg(distinct owed) || case when count(distinct w.id) > 32 then array[null::text] end
-           from (select h.id, h.waiting_for from {outbox} h where h.lane = o.lane and h.key = o.key and h.id < o.id
-                    and (h.state in (2, 3) or h.next_attempt_at is not null) order by h.id limit 33) w
-           left join lateral unnest(w.waiting_for) owed on true)
-       end as closed
+       ",
+            $behind,
+            " as closed
   from (
     select l.*, count(*) over () as fetched,
            sum(greatest(octet_length(l.payload), 1)) over (order by ",
@@ -59,6 +97,24 @@ select o.id, o.lane, o.message_id, o.topic, o.key, o.created_at, o.deliver_at, o
  order by ",
             $order
         )
+    };
+}
+
+/// A statement of pages, whole, for each kind of outbox.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pages {
+    /// The messages of a key have one order.
+    pub(super) of_keys: &'static str,
+    /// All messages have one order: the outbox has one lane.
+    pub(super) of_all: &'static str,
+}
+
+macro_rules! pages {
+    ($inner:expr, $order:expr, $careful:expr) => {
+        Pages {
+            of_keys: page!("", behind_its_key!(), $inner, $order, $careful),
+            of_all: page!(exceptions_of_all!(), behind_any!(), $inner, $order, $careful),
+        }
     };
 }
 
@@ -81,7 +137,7 @@ update {outbox} set xid = pg_current_xact_id()
 /// A. The steady difference of two snapshots: `$2` lanes, `$3` P, `$4` C, `$5` the limit.
 ///
 /// `= any (array (...))` and not a join: a join may scan the whole outbox on every poll.
-pub(super) const DIFFERENCE: &str = page!(
+pub(super) const DIFFERENCE: Pages = pages!(
     "
         select * from {outbox}
          where lane = any($2) and xid >= pg_snapshot_xmax($3::text::pg_snapshot)
@@ -103,7 +159,7 @@ pub(super) const DIFFERENCE: &str = page!(
 /// the last id, `$7` the end of the span.
 ///
 /// A with a larger LIMIT would be quadratic.
-pub(super) const WALK: &str = page!(
+pub(super) const WALK: Pages = pages!(
     "
         select * from {outbox}
          where lane = any($2) and id > $6 and id <= $7 and pg_visible_in_snapshot(xid, $4::text::pg_snapshot)
@@ -117,7 +173,7 @@ pub(super) const WALK: &str = page!(
 
 /// B. The backlog of lanes that are new to this relay: `$2` lanes, `$3` C, `$4` the limit, `$5` the last id, `$6` the
 /// end of the span. Only rows that can go; the due query and the walk of the exceptional keys find the others.
-pub(super) const BACKLOG: &str = page!(
+pub(super) const BACKLOG: Pages = pages!(
     "
         select * from {outbox}
          where lane = any($2) and id > $5 and id <= $6 and pg_visible_in_snapshot(xid, $3::text::pg_snapshot)
@@ -135,7 +191,7 @@ pub(super) const LAST_ID: &str = "select coalesce(max(id), 0) from {outbox}";
 /// Rows whose time has come: `$2` lanes, `$3` the limit, `$4` the ids in the window.
 ///
 /// The clock is wrapped in a sub-select because an index cannot be compared with a volatile function.
-pub(super) const DUE: &str = page!(
+pub(super) const DUE: Pages = pages!(
     "
         select * from {outbox}
          where lane = any($2) and state = 0 and (next_attempt_at is not null or deliver_at is not null)
@@ -146,20 +202,36 @@ pub(super) const DUE: &str = page!(
     "$5"
 );
 
-/// The exceptional rows of one key: `$2` lane, `$3` key, `$4` the limit.
-pub(super) const KEY: &str = page!(
-    "
+/// The exceptional rows of one key, or of all: `$2` lane, `$3` key, `$4` the limit. What stands before a row of the page
+/// is in the page.
+pub(super) const KEY: Pages = Pages {
+    of_keys: page!(
+        "",
+        "null::text[]",
+        "
         select * from {outbox}
          where lane = $2 and key = $3 and (state in (2, 3) or next_attempt_at is not null)
          order by id limit $4
       ",
-    "id",
-    "$5"
-);
+        "id",
+        "$5"
+    ),
+    of_all: page!(
+        exceptions_of_all!(),
+        "null::text[]",
+        "
+        select * from {outbox}
+         where lane = $2 and $3 = '' and id = any(array(select w.id from waiting w order by w.id limit $4))
+         order by id limit $4
+      ",
+        "id",
+        "$5"
+    ),
+};
 
 /// Ordinary rows of one lane that were visible long ago: `$2` lane, `$3` P, `$4` the limit, `$5` the last id, `$6` the
 /// end of the span.
-pub(super) const SWEEP: &str = page!(
+pub(super) const SWEEP: Pages = pages!(
     "
         select * from {outbox}
          where lane = $2 and id > $5 and id <= $6 and state = 0 and next_attempt_at is null and deliver_at is null
@@ -171,7 +243,7 @@ pub(super) const SWEEP: &str = page!(
 );
 
 /// Rows by their ids, whole: `$2` ids, `$3` the limit; `$4` no lane.
-pub(super) const LOAD: &str = page!(
+pub(super) const LOAD: Pages = pages!(
     "
         select * from {outbox}
          where id = any($2) and state in (0, 2)
@@ -192,3 +264,11 @@ with recursive k as (
            order by o.key limit 1)
     from k where k.key is not null)
 select key from k where key is not null limit $3";
+
+/// Whether the only lane has exceptional rows, which stand together for all messages: `$1` lane, `$2` the empty key, `$3`
+/// the limit.
+pub(super) const ANY_EXCEPTION: &str = "\
+select '' as key
+ where $2 = '' and exists (
+   select from {outbox} where lane = $1 and (state in (2, 3) or next_attempt_at is not null))
+ limit $3";

@@ -11,10 +11,15 @@ use super::Names;
 /// The version of the tables that this library writes and understands.
 pub const VERSION: i32 = 2;
 
+/// The lowest version that a build must know to work on tables of [`VERSION`], beside builds of this one. A step that
+/// changes what older relays or writers rely on raises it to its own version.
+pub const COMPATIBLE_FROM: i32 = 1;
+
 /// One step per version.
 const STEPS: [&str; 2] = [include_str!("schema_1.sql"), include_str!("schema_2.sql")];
 
-/// Takes turns with other starters; refuses a newer schema and another number of lanes.
+/// Takes turns with other starters; refuses a newer schema, or leaves one alone that this version works on as it is, and
+/// refuses another number of lanes.
 const BEGIN: &str = "\
 begin;
 set local lock_timeout = '2s';
@@ -22,11 +27,12 @@ set local client_min_messages = warning;
 -- several starters take turns; the number is the hash of the name of what is being made
 select pg_advisory_xact_lock(hashtextextended('{meta}', 0));
 do $check$
-declare found_version integer; found_lanes integer;
+declare found_version integer; found_lanes integer; found_compatible integer;
 begin
   if to_regclass('{meta}') is not null then
-    execute 'select version, lanes from {meta}' into found_version, found_lanes;
-    if found_version > <version> then
+    execute 'select version, lanes, coalesce((to_jsonb(m) ->> ''compatible_from'')::integer, version) from {meta} m'
+      into found_version, found_lanes, found_compatible;
+    if found_version > <version> and least(found_compatible, found_version) > <version> then
       raise exception 'the tables have version %, newer than <version>, the newest that this postrider knows', found_version
         using errcode = 'PR001';
     end if;
@@ -34,23 +40,35 @@ begin
       raise exception 'the outbox has % lanes and <lanes> were asked for; the number is fixed when the outbox is created', found_lanes
         using errcode = 'PR002';
     end if;
+    if found_version > <version> then
+      raise exception 'the tables have version %, newer than <version>, and this postrider works on them as they are: nothing is to do', found_version
+        using errcode = 'PR003';
+    end if;
   end if;
 end $check$;
 ";
 
 const END: &str = "\
-insert into {meta} (version, lanes) values (<version>, <lanes>)
-    on conflict (one) do update set version = excluded.version, migrated_at = clock_timestamp();
+alter table {meta} add column if not exists compatible_from integer;
+insert into {meta} (version, lanes, compatible_from) values (<version>, <lanes>, <compatible_from>)
+    on conflict (one) do update
+       set version = excluded.version, compatible_from = excluded.compatible_from, migrated_at = clock_timestamp();
 commit;
 ";
 
 /// The whole script, `begin` to `commit`: it creates the tables or brings them up to date, and may be run again.
 ///
-/// It fails with SQLSTATE `PR001` when the tables are newer, `PR002` when they have another number of lanes, and
-/// `55P03` when the application held a table for more than two seconds: then it is run again.
+/// It fails with SQLSTATE `PR001` when the tables are newer, `PR002` when they have another number of lanes, `PR003` when
+/// they are newer and this build works on them as they are, so that nothing is to do, and `55P03` when the application
+/// held a table for more than two seconds: then it is run again.
 pub fn ddl(names: &Names, lanes: LaneCount) -> String {
     let fill = |text: &str| {
-        names.fill(text).replace("<version>", &VERSION.to_string()).replace("<lanes>", &lanes.get().to_string())
+        let numbers = [
+            ("<version>", VERSION.to_string()),
+            ("<compatible_from>", COMPATIBLE_FROM.to_string()),
+            ("<lanes>", lanes.get().to_string()),
+        ];
+        numbers.iter().fold(names.fill(text), |text, (name, number)| text.replace(name, number))
     };
     [BEGIN, &STEPS.join("\n"), END].map(fill).concat()
 }
@@ -67,7 +85,7 @@ mod tests {
     #[test]
     fn nothing_is_left_to_fill_in() {
         let script = ddl(&Names::default(), LaneCount::new(8).unwrap());
-        for leftover in ["{", "}", "<version>", "<lanes>"] {
+        for leftover in ["{", "}", "<version>", "<compatible_from>", "<lanes>"] {
             let at = script.find(leftover).map(|at| script[at..].chars().take(60).collect::<String>());
             assert_eq!(at, None);
         }

@@ -4,14 +4,15 @@
 //! a cancelled call, a lost connection or another life forgets it, and the lanes are read anew from the table.
 
 use async_trait::async_trait;
-use postrider_core::{Closed, HeldLane, Key, Lane, Page, Result, Room, Row, RowId, Source, Start};
+use postrider_core::{Closed, HeldLane, Key, Lane, LaneCount, Page, Result, Room, Row, RowId, Source, Start};
 use tokio_postgres::types::Type;
 
 use super::cohort::{Cohort, Cohorts, Walk};
 use super::decode::{self, get};
 use super::link::{Link, Parameter, Purpose};
 use super::read_sql::{
-    BACKLOG, DIFFERENCE, DUE, EXCEPTIONAL_KEYS, KEY, LAST_ID, LOAD, MARK_BOOT, OBSERVE, RESTAMP, SWEEP, WALK,
+    ANY_EXCEPTION, BACKLOG, DIFFERENCE, DUE, EXCEPTIONAL_KEYS, KEY, LAST_ID, LOAD, MARK_BOOT, OBSERVE, Pages, RESTAMP,
+    SWEEP, WALK,
 };
 use super::snapshot::{Life, Snapshot};
 
@@ -43,6 +44,7 @@ struct Statements {
 #[derive(Debug)]
 pub(super) struct PostgresSource {
     link: Link,
+    lanes: LaneCount,
     sql: Statements,
     cohorts: Cohorts,
     life: Option<Life>,
@@ -63,23 +65,25 @@ enum Rest {
 }
 
 impl PostgresSource {
-    pub(super) fn new(link: Link) -> Self {
+    pub(super) fn new(link: Link, lanes: LaneCount) -> Self {
         let names = &link.options().names;
+        let one_order = lanes == LaneCount::ONE;
+        let pages = |pages: Pages| names.fill(if one_order { pages.of_all } else { pages.of_keys });
         let sql = Statements {
             observe: names.fill(OBSERVE),
             mark_boot: names.fill(MARK_BOOT),
             restamp: names.fill(RESTAMP),
-            difference: names.fill(DIFFERENCE),
-            walk: names.fill(WALK),
-            backlog: names.fill(BACKLOG),
+            difference: pages(DIFFERENCE),
+            walk: pages(WALK),
+            backlog: pages(BACKLOG),
             last_id: names.fill(LAST_ID),
-            due: names.fill(DUE),
-            key: names.fill(KEY),
-            keys: names.fill(EXCEPTIONAL_KEYS),
-            sweep: names.fill(SWEEP),
-            load: names.fill(LOAD),
+            due: pages(DUE),
+            key: pages(KEY),
+            keys: names.fill(if one_order { ANY_EXCEPTION } else { EXCEPTIONAL_KEYS }),
+            sweep: pages(SWEEP),
+            load: pages(LOAD),
         };
-        Self { link, sql, cohorts: Cohorts::default(), life: None, span: None, trusted: None }
+        Self { link, lanes, sql, cohorts: Cohorts::default(), life: None, span: None, trusted: None }
     }
 
     pub(super) const PURPOSE: Purpose = Purpose::Hot;
@@ -332,6 +336,10 @@ impl Source for PostgresSource {
     }
 
     async fn exceptional_keys(&mut self, lane: Lane, after: Option<&Key>, limit: usize) -> Result<Vec<Key>> {
+        if self.lanes == LaneCount::ONE && after.is_some() {
+            // Everything stands together: nothing comes after it.
+            return Ok(Vec::new());
+        }
         let (lane, limit) = (number(lane), count(limit));
         let after = after.map_or("", Key::as_str);
         let parameters: [Parameter<'_>; 3] = [(&lane, Type::INT2), (&after, Type::TEXT), (&limit, Type::INT8)];

@@ -85,7 +85,7 @@ impl Store for PostgresStore {
     }
 
     async fn source(&self) -> Result<Box<dyn Source>> {
-        Ok(Box::new(PostgresSource::new(self.link(PostgresSource::PURPOSE))))
+        Ok(Box::new(PostgresSource::new(self.link(PostgresSource::PURPOSE), self.lanes)))
     }
 
     async fn settler(&self) -> Result<Box<dyn Settler>> {
@@ -97,6 +97,6 @@ impl Store for PostgresStore {
     }
 
     async fn operator(&self) -> Result<Box<dyn Operator>> {
-        Ok(Box::new(PostgresOperator::new(self.link(PostgresOperator::PURPOSE))))
+        Ok(Box::new(PostgresOperator::new(self.link(PostgresOperator::PURPOSE), self.lanes)))
     }
 }

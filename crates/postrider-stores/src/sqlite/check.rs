@@ -16,7 +16,7 @@ pub(super) fn check(session: &mut Session<'_>) -> Result<Vec<Finding>> {
     let failed = |error| classify(session.options, "checking the store", error);
     let mode = journal_mode(session.connection).map_err(failed)?;
     let intact: String = session.connection.query_row(INTEGRITY, [], |row| row.get(0)).map_err(failed)?;
-    let schema = super::schema::inspect(session)?;
+    let (version, lanes) = super::schema::inspect(session)?;
     let writable = refuse_read_only(session.options, session.connection)
         .and_then(|()| session.writing("checking the store", |_| Ok(())));
     Ok(vec![
@@ -31,7 +31,7 @@ pub(super) fn check(session: &mut Session<'_>) -> Result<Vec<Finding>> {
         Finding {
             level: Level::Good,
             subject: "schema".to_owned(),
-            found: format!("version {}, {} lanes", super::VERSION, schema.get()),
+            found: format!("version {version}, {} lanes", lanes.get()),
             advice: String::new(),
         },
         match writable {

@@ -38,7 +38,14 @@ where (state in (2, 3) or next_attempt_at is not null) limit 1"#;
 const EXCEPTIONS: &str = r#"select id, waiting_for from "{p}outbox" indexed by "{p}outbox_exceptional"
 where (state in (2, 3) or next_attempt_at is not null) and key = ?1 and id < ?2 and state <> 1 order by id limit ?3"#;
 
-/// Exceptional rows of a key that are looked at before its later rows are held to wait for everything.
+/// The same of all rows, where they have one order. They are sorted out of the index of exceptions: by the primary key
+/// the walk would pass every ordinary row.
+const EXCEPTIONS_OF_ALL: &str = r#"select id, waiting_for from "{p}outbox" where id in (
+  select id from "{p}outbox" indexed by "{p}outbox_exceptional"
+  where (state in (2, 3) or next_attempt_at is not null) and id < ?1 and state <> 1 order by id limit ?2)
+order by id"#;
+
+/// Exceptional rows that are looked at before later rows are held to wait for everything.
 const MOST_EXCEPTIONS: usize = 64;
 
 /// A row that was found but not loaded.
@@ -128,10 +135,17 @@ impl Gathering {
     }
 }
 
-/// Marks the rows that stand behind an exceptional row of their key. It costs one look-up per distinct key, and none
-/// where nothing is exceptional.
-pub(super) fn close(statements: &Statements<'_>, rows: &mut [Row]) -> Done<()> {
+/// Marks the rows that stand behind an exceptional row of their key, or behind any where all have one order. It costs one
+/// look-up per distinct key, and none where nothing is exceptional.
+pub(super) fn close(statements: &Statements<'_>, lanes: LaneCount, rows: &mut [Row]) -> Done<()> {
     if rows.is_empty() || statements.first(ANY_EXCEPTION, [], |_| Ok(()))?.is_none() {
+        return Ok(());
+    }
+    let most = i64::try_from(MOST_EXCEPTIONS).unwrap_or(i64::MAX);
+    if lanes == LaneCount::ONE {
+        let highest = rows.iter().map(|row| row.id.0).max().unwrap_or(0);
+        let before = statements.all(EXCEPTIONS_OF_ALL, rusqlite::params![highest, most], exception)?;
+        rows.iter_mut().for_each(|row| row.closed = behind(row.id, &before));
         return Ok(());
     }
     let mut highest: BTreeMap<Key, RowId> = BTreeMap::new();
@@ -143,14 +157,7 @@ pub(super) fn close(statements: &Statements<'_>, rows: &mut [Row]) -> Done<()> {
     }
     let mut exceptions = BTreeMap::new();
     for (key, id) in highest {
-        let most = i64::try_from(MOST_EXCEPTIONS).unwrap_or(i64::MAX);
-        let before = statements.all(EXCEPTIONS, rusqlite::params![key.as_str(), id.0, most], |row| {
-            let owed = match row.get_ref(1)? {
-                ValueRef::Text(bytes) => std::str::from_utf8(bytes).ok().and_then(|text| names(text).ok()),
-                ValueRef::Null | ValueRef::Blob(_) | ValueRef::Integer(_) | ValueRef::Real(_) => None,
-            };
-            Ok((RowId(row.get(0)?), owed))
-        })?;
+        let before = statements.all(EXCEPTIONS, rusqlite::params![key.as_str(), id.0, most], exception)?;
         exceptions.insert(key, before);
     }
     for row in rows {
@@ -159,6 +166,15 @@ pub(super) fn close(statements: &Statements<'_>, rows: &mut [Row]) -> Done<()> {
         }
     }
     Ok(())
+}
+
+/// An exceptional row, and what it still owes; none for everything.
+fn exception(row: &rusqlite::Row<'_>) -> Done<(RowId, Option<Vec<DestinationName>>)> {
+    let owed = match row.get_ref(1)? {
+        ValueRef::Text(bytes) => std::str::from_utf8(bytes).ok().and_then(|text| names(text).ok()),
+        ValueRef::Null | ValueRef::Blob(_) | ValueRef::Integer(_) | ValueRef::Real(_) => None,
+    };
+    Ok((RowId(row.get(0)?), owed))
 }
 
 fn behind(id: RowId, exceptions: &[(RowId, Option<Vec<DestinationName>>)]) -> Closed {

@@ -147,6 +147,8 @@ impl Session<'_> {
         let run = || -> Done<T> {
             statements.connection.execute_batch(begin)?;
             let value = work(&statements)?;
+            #[cfg(feature = "failpoints")]
+            before_commit(doing)?;
             statements.connection.execute_batch("commit")?;
             Ok(value)
         };
@@ -157,6 +159,23 @@ impl Session<'_> {
             }
             classify(self.options, doing, error)
         })
+    }
+}
+
+/// Where a test makes a transaction hang or fail.
+#[cfg(feature = "failpoints")]
+fn before_commit(doing: &str) -> Done<()> {
+    use crate::points::{Fault, before_commit};
+    match before_commit(doing) {
+        None | Some(Fault::Abort) => Ok(()),
+        Some(Fault::Delay(time)) => {
+            std::thread::sleep(time);
+            Ok(())
+        }
+        Some(Fault::Error) => {
+            let error = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_IOERR);
+            Err(rusqlite::Error::SqliteFailure(error, Some("failpoint".to_owned())))
+        }
     }
 }
 

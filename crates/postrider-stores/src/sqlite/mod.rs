@@ -54,4 +54,4 @@ pub use options::{Prefix, SqliteOptions};
 pub use schema::{ddl, migrate};
 #[cfg(feature = "sqlite")]
 pub use store::SqliteStore;
-pub use upgrade::{DEFAULT_LANES, VERSION};
+pub use upgrade::{COMPATIBLE_FROM, DEFAULT_LANES, VERSION};

@@ -7,10 +7,10 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::fault::{classify, no_tables};
 use super::link::{Done, Session, Statements, connect};
-use super::upgrade::{META, VERSION, WAL, script};
+use super::upgrade::{FACTS, Facts, META, VERSION, WAL, script};
 use super::{Prefix, SqliteOptions};
+use crate::versions::Fit;
 
-const FACT: &str = r#"select value from "{p}meta" where name = ?1"#;
 const HAS_META: &str = "select 1 from sqlite_schema where type = 'table' and name = '{p}meta'";
 
 /// The statements that create the tables with this prefix and number of lanes, for people who run their own
@@ -19,7 +19,7 @@ const HAS_META: &str = "select 1 from sqlite_schema where type = 'table' and nam
 /// # Errors
 /// Never for tables that are not there yet; the type is that of a migration.
 pub fn ddl(prefix: &Prefix, lanes: LaneCount) -> Result<String> {
-    let (meta, script) = (prefix.sql(META), script(&prefix.sql("{p}"), None, None, Some(lanes))?);
+    let (meta, script) = (prefix.sql(META), script(&prefix.sql("{p}"), Facts::default(), Some(lanes))?);
     Ok(format!("{WAL};\nbegin immediate;\n\n{meta};\n\n{script}\ncommit;\n"))
 }
 
@@ -28,7 +28,7 @@ pub fn ddl(prefix: &Prefix, lanes: LaneCount) -> Result<String> {
 /// Several callers at once are safe. It waits at most 2 s for the write lock. `lanes` is fixed at the first call.
 ///
 /// # Errors
-/// `Config` when the tables are newer than this build, or were created with another number of lanes than asked for;
+/// `Config` when the tables are newer than this build can work on, or were created with another number of lanes than asked for;
 /// `Unavailable` when the file stays locked.
 pub async fn migrate(options: &SqliteOptions, lanes: Option<LaneCount>) -> Result<()> {
     let options = options.clone();
@@ -48,52 +48,57 @@ fn migrate_blocking(options: &SqliteOptions, lanes: Option<LaneCount>) -> Result
     let mut session = Session { options, connection: &mut connection };
     session.writing("migrating the store", |statements| {
         statements.execute(META, [])?;
-        let (version, found) = (fact(statements, "version")?, fact(statements, "lanes")?);
-        match script(&options.prefix.sql("{p}"), version, found, lanes) {
+        match script(&options.prefix.sql("{p}"), facts(statements)?, lanes) {
             Ok(script) => statements.connection.execute_batch(&script).map(Ok),
             Err(refusal) => Ok(Err(refusal)),
         }
     })?
 }
 
-/// Checks that the tables are there and known, and says how many lanes they have.
-pub(super) fn inspect(session: &mut Session<'_>) -> Result<LaneCount> {
+/// Checks that the tables are there and can be worked on, and says their version and how many lanes they have.
+pub(super) fn inspect(session: &mut Session<'_>) -> Result<(i64, LaneCount)> {
     let options = session.options;
     let found = session.reading("opening the store", |statements| {
         if !has_tables(statements)? {
             return Ok(None);
         }
-        Ok(Some((fact(statements, "version")?.unwrap_or(0), fact(statements, "lanes")?)))
+        facts(statements).map(Some)
     })?;
     let missing = || Error::new(ErrorKind::Config, no_tables(options));
     known(options, found.ok_or_else(missing)?)
 }
 
-fn known(options: &SqliteOptions, (version, lanes): (i64, Option<i64>)) -> Result<LaneCount> {
-    if version > VERSION {
-        return Err(Error::new(
-            ErrorKind::Config,
-            format!(
-                "the tables in {} have version {version} and this build knows up to {VERSION}; use a newer postrider",
-                options.file().display()
-            ),
-        ));
+fn known(options: &SqliteOptions, facts: Facts) -> Result<(i64, LaneCount)> {
+    let version = facts.version.unwrap_or(0);
+    match facts.fit() {
+        Fit::Same | Fit::NewerAndCompatible => {}
+        Fit::Older => return Err(Error::new(ErrorKind::Config, no_tables(options))),
+        Fit::TooNew(needed) => {
+            return Err(Error::new(
+                ErrorKind::Config,
+                format!(
+                    "the tables in {} have version {version} and need a build that knows {needed}; this one knows up to \
+                     {VERSION}: use a newer postrider",
+                    options.file().display()
+                ),
+            ));
+        }
     }
-    if version < VERSION {
-        return Err(Error::new(ErrorKind::Config, no_tables(options)));
-    }
-    lanes.and_then(|lanes| u16::try_from(lanes).ok()).and_then(LaneCount::new).ok_or_else(|| {
+    let lanes = facts.lanes.and_then(|lanes| u16::try_from(lanes).ok()).and_then(LaneCount::new);
+    let lanes = lanes.ok_or_else(|| {
         let file = options.file().display();
         Error::new(ErrorKind::Config, format!("{file} does not say how many lanes it has; restore its meta table"))
-    })
+    })?;
+    Ok((version, lanes))
 }
 
 fn has_tables(statements: &Statements<'_>) -> Done<bool> {
     Ok(statements.first(HAS_META, [], |_| Ok(()))?.is_some())
 }
 
-fn fact(statements: &Statements<'_>, name: &str) -> Done<Option<i64>> {
-    statements.first(FACT, [name], |row| row.get(0))
+fn facts(statements: &Statements<'_>) -> Done<Facts> {
+    let read = |row: &rusqlite::Row<'_>| Ok(Facts::from((row.get(0)?, row.get(1)?, row.get(2)?)));
+    Ok(statements.first(FACTS, [], read)?.unwrap_or_default())
 }
 
 /// The journal mode of the file, such as `wal`.

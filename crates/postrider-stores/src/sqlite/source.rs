@@ -49,6 +49,16 @@ const OF_KEY: &str = columns_of_found!(
 where (state in (2, 3) or next_attempt_at is not null) and key = ?1 order by id limit ?2"#
 );
 
+/// The same of all keys and of none, where all messages have one order.
+const OF_ALL: &str = columns_of_found!(
+    r#"state <> 1 from "{p}outbox" where id in (
+  select id from "{p}outbox" indexed by "{p}outbox_exceptional"
+  where (state in (2, 3) or next_attempt_at is not null) order by id limit ?1)
+order by id"#
+);
+const ANY_OF_ALL: &str = r#"select 1 from "{p}outbox" indexed by "{p}outbox_exceptional"
+where (state in (2, 3) or next_attempt_at is not null) and state <> 1 limit 1"#;
+
 /// One seek per key. Blobs sort behind every text: what is below the empty blob is text.
 const FIRST_KEY: &str = r#"select key from "{p}outbox" indexed by "{p}outbox_exceptional"
 where (state in (2, 3) or next_attempt_at is not null) and key >= '' and key < x'' order by key limit 1"#;
@@ -143,10 +153,15 @@ impl Source for SqliteSource {
             session.reading("reading the messages of a key", |statements| {
                 let most = i64::try_from(room.rows).unwrap_or(MOST_LOOKED_AT).min(MOST_LOOKED_AT).saturating_add(1);
                 let mut gathering = Gathering::new(room);
-                statements.each(OF_KEY, params![key.as_str(), most], |row| {
+                let take = |row: &rusqlite::Row<'_>| {
                     let found = Found::read(row)?;
                     Ok(!found.wanted || found.lane(count) != lane.lane || gathering.admit(found))
-                })?;
+                };
+                match (count == LaneCount::ONE, key == Key::everything()) {
+                    (true, true) => statements.each(OF_ALL, params![most], take)?,
+                    (false, _) => statements.each(OF_KEY, params![key.as_str(), most], take)?,
+                    (true, false) => true,
+                };
                 // The rows stand behind each other within the page, and nothing stands before it.
                 gathering.load(statements, count, &[lane])
             })
@@ -158,6 +173,10 @@ impl Source for SqliteSource {
         let (after, count) = (after.map(|key| key.as_str().as_bytes().to_vec()), self.lanes);
         let read = self.link.run(move |session| {
             session.reading("walking the waiting keys", |statements| {
+                if count == LaneCount::ONE {
+                    let any = after.is_none() && statements.first(ANY_OF_ALL, [], |_| Ok(()))?.is_some();
+                    return Ok(any.then(Key::everything).into_iter().take(limit).collect());
+                }
                 let (mut keys, mut at) = (Vec::new(), after);
                 while keys.len() < limit {
                     let raw = |row: &rusqlite::Row<'_>| Ok(row.get_ref(0)?.as_bytes().unwrap_or_default().to_vec());
@@ -193,7 +212,7 @@ impl Source for SqliteSource {
                     Ok(found.lane(count) != lane.lane || gathering.admit(found))
                 })?;
                 let mut page = gathering.load(statements, count, &[lane])?;
-                close(statements, &mut page.rows)?;
+                close(statements, count, &mut page.rows)?;
                 Ok(page)
             })
         });
@@ -263,7 +282,7 @@ impl Walk {
         self.cohorts.settle();
         let mut page = gathering.load(statements, lanes, &self.held)?;
         page.more = short || self.cohorts.len() > 1;
-        close(statements, &mut page.rows)?;
+        close(statements, lanes, &mut page.rows)?;
         Ok((self.cohorts, page))
     }
 }
@@ -294,7 +313,7 @@ fn due(
     }
     let mut page = gathering.load(statements, lanes, held)?;
     page.more |= !exhausted;
-    close(statements, &mut page.rows)?;
+    close(statements, lanes, &mut page.rows)?;
     // A page that is full begins anew next time: its rows are in the window then.
     Ok((page, if all && !exhausted { at } else { DUE_START }))
 }

@@ -46,6 +46,10 @@ const DELIVERED_BY_KEY: &str = r#"select id, message_id, key, topic, settled_at 
 where key = ?1 order by id limit ?2"#;
 const IN_FRONT: &str = r#"select id, message_id from "{p}outbox" indexed by "{p}outbox_exceptional"
 where (state in (2, 3) or next_attempt_at is not null) and key = ?1 and id < ?2 and state <> 1 order by id limit 1"#;
+/// The same where all messages have one order.
+const IN_FRONT_OF_ALL: &str = r#"select id, message_id from "{p}outbox" where id = (
+  select min(id) from "{p}outbox" indexed by "{p}outbox_exceptional"
+  where (state in (2, 3) or next_attempt_at is not null) and id < ?1 and state <> 1)"#;
 const OWNER: &str = r#"select r.id, r.name, r.expires_at from "{p}lane" l join "{p}relay" r on r.id = l.owner
 where l.lane = ?1"#;
 
@@ -140,7 +144,7 @@ pub(super) fn explain(session: &mut Session<'_>, lanes: LaneCount, subject: &Sub
         let rows = statements.all(here, params![value, most], decode)?;
         let mut explained = Vec::with_capacity(rows.len());
         for row in rows {
-            let held = in_front(statements, &row)?;
+            let held = in_front(statements, lanes, &row)?;
             let owner = statements.first(OWNER, [row.lane(lanes).0], |row| member(row, now))?;
             explained.push(Explained { standing: Standing::Outbox(Box::new(row.into_view(lanes))), held, owner, now });
         }
@@ -160,11 +164,14 @@ pub(super) fn explain(session: &mut Session<'_>, lanes: LaneCount, subject: &Sub
     })
 }
 
-fn in_front(statements: &Statements<'_>, row: &Decoded) -> Done<Option<Held>> {
-    let Some(key) = row.message.key.as_ref().filter(|_| row.live()) else { return Ok(None) };
-    statements.first(IN_FRONT, params![key.as_str(), row.id.0], |row| {
-        Ok(Held { behind: RowId(row.get(0)?), id: message_id(row, 1)? })
-    })
+fn in_front(statements: &Statements<'_>, lanes: LaneCount, row: &Decoded) -> Done<Option<Held>> {
+    let held = |row: &rusqlite::Row<'_>| Ok(Held { behind: RowId(row.get(0)?), id: message_id(row, 1)? });
+    match row.message.key.as_ref() {
+        _ if !row.live() => Ok(None),
+        _ if lanes == LaneCount::ONE => statements.first(IN_FRONT_OF_ALL, [row.id.0], held),
+        Some(key) => statements.first(IN_FRONT, params![key.as_str(), row.id.0], held),
+        None => Ok(None),
+    }
 }
 
 /// The message id in a column; the nil id where it cannot be read.

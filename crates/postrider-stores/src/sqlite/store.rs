@@ -30,7 +30,7 @@ impl SqliteStore {
         let options = Arc::new(options);
         let lanes = Link::new(Arc::clone(&options), Use::Writing)
             .run(|session| {
-                let lanes = schema::inspect(session)?;
+                let (_, lanes) = schema::inspect(session)?;
                 fault::refuse_read_only(session.options, session.connection)?;
                 Ok(lanes)
             })

@@ -6,8 +6,14 @@
 
 use postrider_core::{Error, ErrorKind, LaneCount, Result};
 
+use crate::versions::{Fit, Versions};
+
 /// The version of the tables that this library writes and understands.
 pub const VERSION: i64 = 1;
+
+/// The lowest version that a build must know to work on tables of [`VERSION`], beside builds of this one. A step that
+/// changes what older relays or writers rely on raises it to its own version.
+pub const COMPATIBLE_FROM: i64 = 1;
 
 /// The number of lanes of an outbox whose creator did not choose: 8.
 pub const DEFAULT_LANES: LaneCount = match LaneCount::new(8) {
@@ -22,9 +28,36 @@ pub const WAL: &str = "pragma journal_mode = wal";
 pub const META: &str =
     r#"create table if not exists "{p}meta" (name text primary key, value integer not null) without rowid"#;
 
-/// Reads what is kept there: the version, then the number of lanes; null where it is not.
+/// Reads what is kept there: the version, the number of lanes, and the lowest version that a build must know; null where
+/// it is not.
 pub const FACTS: &str = r#"select (select value from "{p}meta" where name = 'version'),
-       (select value from "{p}meta" where name = 'lanes')"#;
+       (select value from "{p}meta" where name = 'lanes'),
+       (select value from "{p}meta" where name = 'compatible_from')"#;
+
+/// What is kept there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Facts {
+    /// The version of the tables; none where there are none.
+    pub version: Option<i64>,
+    /// The number of lanes; none where there are no tables.
+    pub lanes: Option<i64>,
+    /// The lowest version that a build must know to work on them; none where they do not say: then it is their own.
+    pub compatible_from: Option<i64>,
+}
+
+impl From<(Option<i64>, Option<i64>, Option<i64>)> for Facts {
+    /// The columns of [`FACTS`].
+    fn from((version, lanes, compatible_from): (Option<i64>, Option<i64>, Option<i64>)) -> Self {
+        Self { version, lanes, compatible_from }
+    }
+}
+
+impl Facts {
+    /// How this build stands to the tables.
+    pub(super) fn fit(self) -> Fit {
+        Versions { version: self.version.unwrap_or(0), compatible_from: self.compatible_from }.fit(VERSION)
+    }
+}
 
 /// One step per version, the first from nothing to version 1.
 const STEPS: [&str; 1] = [include_str!("schema.sql")];
@@ -35,7 +68,8 @@ select lane from every;
 insert into "{p}meta" (name, value) values ('lanes', {lanes});
 "#;
 
-const DONE: &str = r#"insert into "{p}meta" (name, value) values ('version', {version})
+const DONE: &str = r#"insert into "{p}meta" (name, value)
+values ('version', {version}), ('compatible_from', {compatible_from})
 on conflict (name) do update set value = excluded.value;
 "#;
 
@@ -46,21 +80,25 @@ pub fn named(statement: &str, prefix: &str) -> String {
     statement.replace("{p}", prefix)
 }
 
-/// The statements that bring tables of this version and number of lanes up to date; empty when they are.
+/// The statements that bring the tables up to date; empty when they are, or are newer and this build works on them as
+/// they are.
 ///
 /// # Errors
-/// `Config` when the tables are newer than this library, or have another number of lanes than the one asked for.
-pub fn script(prefix: &str, version: Option<i64>, lanes: Option<i64>, asked: Option<LaneCount>) -> Result<String> {
-    let version = version.unwrap_or(0);
-    if version > VERSION {
+/// `Config` when the tables are newer than this library can work on, or have another number of lanes than the one asked
+/// for.
+pub fn script(prefix: &str, facts: Facts, asked: Option<LaneCount>) -> Result<String> {
+    let version = facts.version.unwrap_or(0);
+    let fit = facts.fit();
+    if let Fit::TooNew(needed) = fit {
         return Err(Error::new(
             ErrorKind::Config,
             format!(
-                "the tables have version {version}, newer than {VERSION}, the newest known here: use a newer postrider"
+                "the tables have version {version}, newer than {VERSION}, the newest known here, and need a postrider that \
+                 knows {needed}: use a newer postrider"
             ),
         ));
     }
-    match (lanes, asked) {
+    match (facts.lanes, asked) {
         (Some(found), Some(asked)) if found != i64::from(asked.get()) => {
             return Err(Error::new(
                 ErrorKind::Config,
@@ -73,13 +111,14 @@ pub fn script(prefix: &str, version: Option<i64>, lanes: Option<i64>, asked: Opt
         }
         _ => {}
     }
-    if version == VERSION {
+    if fit == Fit::NewerAndCompatible || fit == Fit::Same && facts.compatible_from.is_some() {
         return Ok(String::new());
     }
     let mut script = STEPS.iter().skip(usize::try_from(version).unwrap_or(0)).copied().collect::<String>();
-    if lanes.is_none() {
+    if facts.lanes.is_none() {
         script.push_str(&LANES.replace("{lanes}", &asked.unwrap_or(DEFAULT_LANES).get().to_string()));
     }
-    script.push_str(&DONE.replace("{version}", &VERSION.to_string()));
+    let done = DONE.replace("{version}", &VERSION.to_string());
+    script.push_str(&done.replace("{compatible_from}", &COMPATIBLE_FROM.to_string()));
     Ok(named(&script, prefix))
 }

@@ -9,7 +9,7 @@ use postrider_stores::History;
 use postrider_stores::postgres::enqueue::{Columns, ENQUEUE};
 use postrider_stores::postgres::{PostgresOptions, PostgresStore, migrate};
 use postrider_testkit::servers::postgres::Postgres;
-use postrider_testkit::suites::store::{LANES, StoreHarness};
+use postrider_testkit::suites::store::StoreHarness;
 
 use super::{client, lanes};
 
@@ -21,10 +21,10 @@ pub struct Harness {
 }
 
 impl Harness {
-    /// A fresh database of the server; `reached` says how the store gets there.
-    pub async fn fresh(server: &'static Postgres, reached: impl AsyncFn(&str) -> PostgresOptions) -> Self {
+    /// A fresh database of the server, with so many lanes; `reached` says how the store gets there.
+    pub async fn fresh(server: &'static Postgres, number: u16, reached: impl AsyncFn(&str) -> PostgresOptions) -> Self {
         let database = server.create_database().await.unwrap();
-        migrate(&PostgresOptions::new(&server.url_for(&database)).unwrap(), lanes(LANES)).await.unwrap();
+        migrate(&PostgresOptions::new(&server.url_for(&database)).unwrap(), lanes(number)).await.unwrap();
         let options = reached(&database).await.history(History::Kept);
         Self { server, store: PostgresStore::open(options).await.unwrap(), database }
     }

@@ -80,10 +80,15 @@ impl Outbox {
     }
 
     pub async fn with(change: impl Fn(PostgresOptions) -> PostgresOptions) -> Self {
+        Self::of(8, change).await
+    }
+
+    pub async fn of(number: u16, change: impl Fn(PostgresOptions) -> PostgresOptions) -> Self {
         let server = shared().await.unwrap();
         let database = server.create_database().await.unwrap();
         let options = change(PostgresOptions::new(&server.url_for(&database)).unwrap());
-        migrate(&options, lanes(8)).await.unwrap();
+        // The time limit is for what comes after.
+        migrate(&options.clone().timeout(TTL), lanes(number)).await.unwrap();
         Self { server, store: PostgresStore::open(options).await.unwrap(), database }
     }
 

@@ -35,6 +35,11 @@ pub(super) fn refused(table: &str, sqlstate: Option<&str>) -> Error {
     Error::new(kind, text)
 }
 
+/// Whether the script stopped because the tables are newer and this library works on them as they are.
+pub(super) fn is_up_to_date(sqlstate: Option<&str>) -> bool {
+    sqlstate == Some("PR003")
+}
+
 /// A refusal of the script that creates the tables.
 pub(super) fn not_migrated(sqlstate: Option<&str>) -> Error {
     let (kind, text) = match sqlstate {

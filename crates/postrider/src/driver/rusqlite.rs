@@ -110,9 +110,10 @@ impl MigrateTarget for &Connection {
         self.query_row(upgrade::WAL, (), |_| Ok(())).map_err(not_migrated)?;
         let tx = Transaction::new_unchecked(self, TransactionBehavior::Immediate).map_err(not_migrated)?;
         tx.execute_batch(&named(upgrade::META)).map_err(not_migrated)?;
-        let facts = tx.query_row(&named(upgrade::FACTS), (), |row| Ok((row.get(0)?, row.get(1)?)));
-        let (version, lanes) = facts.map_err(not_migrated)?;
-        let script = upgrade::script(&outbox.prefix, version, lanes, outbox.lanes)?;
+        let facts = tx.query_row(&named(upgrade::FACTS), (), |row| {
+            Ok(upgrade::Facts::from((row.get(0)?, row.get(1)?, row.get(2)?)))
+        });
+        let script = upgrade::script(&outbox.prefix, facts.map_err(not_migrated)?, outbox.lanes)?;
         tx.execute_batch(&script).map_err(not_migrated)?;
         tx.commit().map_err(not_migrated)
     }

@@ -75,9 +75,9 @@ async fn run(connection: &mut SqliteConnection, outbox: &Outbox) -> Result<(), E
     sqlx::raw_sql(upgrade::WAL).execute(&mut *connection).await.map_err(not_migrated)?;
     let mut tx = connection.begin_with("begin immediate").await.map_err(not_migrated)?;
     sqlx::raw_sql(named(upgrade::META)).execute(&mut *tx).await.map_err(not_migrated)?;
-    let facts = sqlx::query_as(named(upgrade::FACTS)).persistent(false).fetch_one(&mut *tx);
-    let (version, lanes) = facts.await.map_err(not_migrated)?;
-    let script = upgrade::script(&outbox.prefix, version, lanes, outbox.lanes)?;
+    let facts = sqlx::query_as::<_, (Option<i64>, Option<i64>, Option<i64>)>(named(upgrade::FACTS));
+    let facts = facts.persistent(false).fetch_one(&mut *tx).await.map_err(not_migrated)?;
+    let script = upgrade::script(&outbox.prefix, facts.into(), outbox.lanes)?;
     sqlx::raw_sql(AssertSqlSafe(script)).execute(&mut *tx).await.map_err(not_migrated)?;
     tx.commit().await.map_err(not_migrated)
 }

@@ -64,6 +64,9 @@ async fn on_postgresql_newer_tables_are_left_alone() {
     let (_, pool, client) = database().await;
     postrider::migrate(&pool).await.unwrap();
     client.batch_execute("update postrider_meta set version = 999").await.unwrap();
+    postrider::migrate(&pool).await.unwrap();
+    postrider::migrate(&client).await.unwrap();
+    client.batch_execute("update postrider_meta set compatible_from = 999").await.unwrap();
     let error = postrider::migrate(&pool).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Config);
     assert!(error.to_string().contains("newer"), "{error}");
@@ -143,6 +146,8 @@ fn on_sqlite_newer_tables_are_left_alone() {
     let connection = Connection::open_in_memory().unwrap();
     postrider::migrate(&connection).unwrap();
     connection.execute("update postrider_meta set value = 999 where name = 'version'", ()).unwrap();
+    postrider::migrate(&connection).unwrap();
+    connection.execute("update postrider_meta set value = 999 where name = 'compatible_from'", ()).unwrap();
     let error = postrider::migrate(&connection).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Config);
     assert!(error.to_string().contains("newer"), "{error}");

@@ -2,12 +2,14 @@
 //!
 //! A backend writes a [`StoreHarness`] and one line, `store_suite!(start)`, where `start` is an async function that
 //! gives a harness around a fresh outbox of [`LANES`] lanes which keeps its history. Each case becomes a test of its
-//! own under the name of its function; a case that a profile excludes says so and why.
+//! own under the name of its function; a case that a profile excludes says so and why. A second line,
+//! `one_order_suite!(start_of_one_lane)`, is for an outbox of one lane.
 
 pub mod bench;
 pub mod careful;
 pub mod expiring;
 pub mod leasing;
+pub mod one_order;
 pub mod operating;
 pub mod reading;
 pub mod retaining;
@@ -181,5 +183,25 @@ macro_rules! store_suite {
                 }
             )+
         })+
+    };
+}
+
+/// Runs every case about one order of all messages against the harness, around an outbox of one lane, that an async
+/// function gives.
+#[macro_export]
+macro_rules! one_order_suite {
+    ($start:ident) => {
+        $crate::store_suite! { @groups $start;
+            one_order {
+                a_row_behind_an_exceptional_one_of_any_key_is_closed
+                a_row_behind_partly_delivered_ones_is_closed_for_what_they_owe
+                a_row_behind_many_exceptional_ones_is_closed
+                a_due_row_behind_an_exceptional_one_of_any_key_is_closed
+                the_exceptional_rows_of_all_keys_come_in_order
+                the_exceptional_rows_of_all_keys_come_as_heads_after_a_death
+                the_walk_gives_everything_once
+                a_message_is_explained_by_the_first_exceptional_one_of_all
+            }
+        }
     };
 }
