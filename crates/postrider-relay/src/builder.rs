@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use postrider_core::machine::{DestinationIndex, DestinationSettings, MAX_DESTINATIONS, Machine, Route, Settings};
 use postrider_core::{
-    Broker, DestinationName, DestinationTemplate, Error, ErrorKind, Result, Retention, RetryPolicy, Store, TopicPattern,
+    Broker, DestinationName, DestinationTemplate, Error, ErrorKind, OnDead, Result, Retention, RetryPolicy, Store,
+    TopicPattern,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -89,6 +90,14 @@ impl RelayBuilder {
     #[must_use]
     pub fn retry(mut self, topics: TopicPattern, policy: RetryPolicy) -> Self {
         self.settings.retry.push((topics, policy));
+        self
+    }
+
+    /// What becomes of messages of these topics that are given up; the first entry whose pattern matches applies, and
+    /// otherwise they are skipped. A row that is no message has no topic: the entry for every topic applies to it.
+    #[must_use]
+    pub fn on_dead(mut self, topics: TopicPattern, on_dead: OnDead) -> Self {
+        self.settings.on_dead.push((topics, on_dead));
         self
     }
 

@@ -7,6 +7,7 @@ mod duplicates;
 mod fire_1;
 mod fire_2;
 mod fire_4;
+mod fire_7;
 mod main_0;
 mod main_1;
 mod main_2;
@@ -48,6 +49,7 @@ const SHOWS: &[&Show] = &[
     &fire_1::SHOW,
     &fire_2::SHOW,
     &fire_4::SHOW,
+    &fire_7::SHOW,
 ];
 
 /// Runs the verb.

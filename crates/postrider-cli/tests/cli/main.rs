@@ -9,5 +9,6 @@ mod configuration;
 mod dead_letters;
 mod expiring;
 mod harness;
+mod holding;
 mod postgres;
 mod relaying;
