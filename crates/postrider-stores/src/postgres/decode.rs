@@ -46,6 +46,16 @@ pub(super) fn fetched(rows: &[tokio_postgres::Row]) -> Result<usize> {
     Ok(usize::try_from(fetched).unwrap_or(0))
 }
 
+/// How many rows stand before the first whose payload was too heavy to come.
+pub(super) fn light(rows: &[tokio_postgres::Row]) -> Result<usize> {
+    for (place, row) in rows.iter().enumerate() {
+        if get::<Option<&[u8]>>(row, "payload")?.is_none() {
+            return Ok(place);
+        }
+    }
+    Ok(rows.len())
+}
+
 /// A column that has the type it was made with.
 pub(super) fn get<'r, T: FromSql<'r>>(row: &'r tokio_postgres::Row, column: &str) -> Result<T> {
     row.try_get(column).map_err(|error| {
