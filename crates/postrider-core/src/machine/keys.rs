@@ -8,6 +8,11 @@ use crate::lane::Lane;
 use crate::message::Key;
 use crate::row::RowId;
 
+/// The most queues kept for keys to come.
+const MOST_SPARE: usize = 1_024;
+/// The most room, in rows, of a queue that is kept.
+const SMALL: usize = 16;
+
 /// The rows of a key that wait for one destination.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Queue {
@@ -37,6 +42,13 @@ impl Queue {
 
     fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.flying == 0 && self.held_back == 0
+    }
+
+    /// As new, with the memory it has.
+    fn renew(&mut self) {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        waiting.clear();
+        *self = Self { waiting, ..Self::default() };
     }
 }
 
@@ -75,10 +87,10 @@ pub(super) struct KeyRecord {
 }
 
 impl KeyRecord {
-    fn new(lane: Lane, destinations: usize) -> Self {
+    fn new(lane: Lane, queues: Vec<Queue>) -> Self {
         Self {
             lane,
-            queues: vec![Queue::default(); destinations],
+            queues,
             aside: Destinations::NONE,
             scheduled: Destinations::NONE,
             resting: false,
@@ -164,6 +176,8 @@ pub(super) struct Keys {
     looks: VecDeque<Key>,
     /// Keys whose lane is not yet read up to date.
     deferred: Vec<Key>,
+    /// Queues of keys that were forgotten: with many keys, one is forgotten for almost every row that another begins.
+    spare: Vec<Vec<Queue>>,
 }
 
 impl Keys {
@@ -175,6 +189,7 @@ impl Keys {
             lingering: VecDeque::new(),
             looks: VecDeque::new(),
             deferred: Vec::new(),
+            spare: Vec::new(),
         }
     }
 
@@ -187,8 +202,18 @@ impl Keys {
     }
 
     pub(super) fn entry(&mut self, key: &Key, lane: Lane) -> &mut KeyRecord {
-        let destinations = self.destinations;
-        self.records.entry(key.clone()).or_insert_with(|| KeyRecord::new(lane, destinations))
+        let (destinations, spare) = (self.destinations, &mut self.spare);
+        self.records.entry(key.clone()).or_insert_with(|| {
+            KeyRecord::new(lane, spare.pop().unwrap_or_else(|| vec![Queue::default(); destinations]))
+        })
+    }
+
+    fn forget(&mut self, key: &Key) {
+        let Some(mut record) = self.records.remove(key) else { return };
+        if self.spare.len() < MOST_SPARE && record.queues.iter().all(|queue| queue.waiting.capacity() <= SMALL) {
+            record.queues.iter_mut().for_each(Queue::renew);
+            self.spare.push(record.queues);
+        }
     }
 
     pub(super) fn queue(&mut self, key: &Key, destination: DestinationIndex) -> Option<&mut Queue> {
@@ -219,7 +244,7 @@ impl Keys {
                 record.lingers_until = mark;
                 self.lingering.push_back((mark, key.clone()));
             } else {
-                self.records.remove(key);
+                self.forget(key);
             }
         }
         missed

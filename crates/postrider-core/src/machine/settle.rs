@@ -8,7 +8,7 @@ use super::destinations::{DestinationIndex, Destinations};
 use super::events::{Action, Note};
 use crate::error::{Error, ErrorKind};
 use crate::lane::{HeldLane, Lane};
-use crate::row::RowId;
+use crate::row::{RowId, RowSet};
 use crate::seams::{Attempt, DeadReason, FailedAttempt, Outcome, Settled, Settlement};
 use crate::tick::Tick;
 
@@ -188,7 +188,7 @@ impl Machine {
                 self.settling.store_is_away = false;
                 self.store_is_back();
                 self.count(&batch, &settled);
-                let changed: HashSet<RowId> = settled.rows.iter().copied().collect();
+                let changed: RowSet = settled.rows.iter().copied().collect();
                 let locked: HashSet<Lane> = settled.lanes.iter().copied().collect();
                 for (stay, settlement) in batch {
                     if !self.window.stays(settlement.row, stay) {
