@@ -7,6 +7,8 @@ mod duplicates;
 mod fire_1;
 mod fire_2;
 mod fire_4;
+mod fire_5;
+mod fire_6;
 mod main_0;
 mod main_1;
 mod main_2;
@@ -48,6 +50,8 @@ const SHOWS: &[&Show] = &[
     &fire_1::SHOW,
     &fire_2::SHOW,
     &fire_4::SHOW,
+    &fire_5::SHOW,
+    &fire_6::SHOW,
 ];
 
 /// Runs the verb.

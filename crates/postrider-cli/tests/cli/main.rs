@@ -4,6 +4,7 @@
 
 mod admin;
 mod bad_input;
+mod bench;
 mod broker_bad_input;
 mod configuration;
 mod dead_letters;

@@ -143,8 +143,8 @@ fn malformed(row: &tokio_postgres::Row, reason: String) -> Content {
 fn head_of(row: &tokio_postgres::Row) -> Result<Head, String> {
     Ok(Head {
         id: Some(MessageId(read(row, "message_id")?)),
-        topic: Topic::unchecked(read::<String>(row, "topic")?),
-        key: read::<Option<String>>(row, "key")?.map(Key::unchecked),
+        topic: Topic::unchecked(read::<&str>(row, "topic")?),
+        key: read::<Option<&str>>(row, "key")?.map(Key::unchecked),
         suspicion: u16::try_from(read::<i16>(row, "suspicion")?).unwrap_or(0),
         has_retry: read(row, "has_retry")?,
     })
@@ -163,8 +163,8 @@ fn unchecked_message(row: &tokio_postgres::Row) -> Result<Message, String> {
     let named = |column: &'static str| move |reason: String| format!("{column}: {reason}");
     Ok(Message {
         id: MessageId(read(row, "message_id")?),
-        topic: Topic::unchecked(read::<String>(row, "topic")?),
-        key: read::<Option<String>>(row, "key")?.map(Key::unchecked),
+        topic: Topic::unchecked(read::<&str>(row, "topic")?),
+        key: read::<Option<&str>>(row, "key")?.map(Key::unchecked),
         payload: Bytes::copy_from_slice(payload),
         content_type: read(row, "content_type")?,
         headers: object("headers")?.map_or(Ok(Headers::default()), Headers::from_json).map_err(named("headers"))?,
