@@ -1,5 +1,6 @@
 //! Checks, tests, shows, simulated worlds and breaks of the workspace: `cargo xtask --help`.
 
+mod bench;
 mod breaks;
 mod bugs;
 mod check;
@@ -43,6 +44,10 @@ verbs:
   torture --bugs [NAME...]        applies each patch of crates/postrider-torture/bugs/ to a copy of HEAD and demands that
                                   torture finds it
   reliability                     writes the summary in docs/reliability.md anew from the kept reports
+  bench [--quick] [--report]      measures drain, latency, transactions, cost, memory, scaling and held (a transaction held
+       [--only PART,PART]         open), beside the limit of this machine, with servers of its own. --report keeps each part
+       [--runs N] [--held S]      under docs/reports/ and makes docs/performance.md of all that are kept; --only-page does
+       [--backlog N]              that alone
   breaks [NAME...]                applies each patch of crates/postrider-testkit/breaks/ to a copy of HEAD and demands
                                   that the test named in its header turns red
 
@@ -83,6 +88,7 @@ fn in_tree(tree: &Tree, verb: &str, rest: &[String]) -> Result<ExitCode> {
         "show" => shows::main(tree, rest),
         "simulate" => simulate::main(tree, rest),
         "breaks" => breaks::main(tree, rest),
+        "bench" => bench::main(tree, rest),
         "torture" => torture::main(tree, rest),
         "reliability" => reliability::main(tree, rest),
         other => {

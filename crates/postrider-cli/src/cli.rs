@@ -100,6 +100,9 @@ pub(crate) enum Verb {
     /// Look for what weakens a promise, and say what to do about it
     #[command(after_help = verbs::check::EXAMPLE)]
     Check(verbs::check::Check),
+    /// Measure this installation: drain rate and latency, with a verdict beside each figure
+    #[command(after_help = verbs::bench::EXAMPLE)]
+    Bench(verbs::bench::Bench),
     /// Show the configuration
     #[command(subcommand)]
     Config(ConfigVerb),
@@ -132,6 +135,7 @@ impl Verb {
             | Self::Explain(_)
             | Self::Dead(_)
             | Self::Check(_)
+            | Self::Bench(_)
             | Self::Completions(_) => SettingFlags::default(),
         };
         flags

@@ -87,6 +87,7 @@ async fn perform(verb: Verb, config: &Config) -> Outcome<Exit> {
         Verb::Dead(verb) => verb.run(config).await,
         Verb::Prune(verb) => verb.run(config).await,
         Verb::Check(verb) => verb.run(config).await,
+        Verb::Bench(verb) => verb.run(config).await,
         Verb::Config(ConfigVerb::Show(verb)) => verb.run(config),
     }
 }

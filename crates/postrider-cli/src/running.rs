@@ -63,6 +63,9 @@ pub(crate) async fn run(setup: Setup<'_>, live: &Live, stop: CancellationToken) 
         builder = builder.retry(topics.clone(), *policy);
     }
     builder = builder.retry(TopicPattern::every(), config.retry);
+    for (topics, on_dead) in &config.on_dead {
+        builder = builder.on_dead(topics.clone(), *on_dead);
+    }
     if let Some(lease) = config.relay.lease {
         builder = builder.lease(lease);
     }
@@ -86,6 +89,9 @@ pub(crate) fn last_line(summary: &Summary) -> String {
     if let Some(left) = &summary.left {
         let (delayed, dead, holding) = (left.delayed, left.dead, left.holding);
         line.push_str(&format!("; left in the outbox: {delayed} delayed, {dead} dead, {holding} holding"));
+        if left.held_back > 0 {
+            line.push_str(&format!(" ({} wait behind them)", left.held_back));
+        }
     }
     if summary.abandoned > 0 {
         line.push_str(&format!("; {} in flight at the deadline are delivered again", summary.abandoned));

@@ -29,7 +29,8 @@ pub(crate) async fn open(config: &Config) -> postrider_core::Result<Arc<dyn Stor
     opening.await
 }
 
-fn store_options(config: &Config) -> StoreOptions {
+/// The options of the outbox's store.
+pub(crate) fn store_options(config: &Config) -> StoreOptions {
     let outbox = &config.outbox;
     let named = [("schema", &outbox.schema), ("prefix", &outbox.prefix), ("pooling", &outbox.pooling)];
     let settings = named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.clone()?))).collect();

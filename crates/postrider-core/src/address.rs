@@ -103,6 +103,9 @@ impl DestinationTemplate {
 
     /// The destination of a message.
     pub fn render(&self, message: &Message) -> Destination {
+        if let [Part::Topic] = self.0.as_slice() {
+            return Destination(message.topic.shared());
+        }
         let text: String = self
             .0
             .iter()

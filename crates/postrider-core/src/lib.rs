@@ -12,6 +12,7 @@ mod judge;
 mod lane;
 pub mod machine;
 mod message;
+mod on_dead;
 mod retry;
 mod row;
 mod seams;
@@ -27,13 +28,14 @@ pub use message::{
     Attributes, Headers, Invalid, Key, MAX_ATTRIBUTES, MAX_CONTENT_TYPE, MAX_HEADER_NAME, MAX_HEADER_VALUE,
     MAX_HEADERS, MAX_KEY, MAX_PAYLOAD, MAX_TOPIC, Message, MessageId, Timestamp, Topic,
 };
+pub use on_dead::OnDead;
 pub use retry::{Attempts, Jitter, OnExpire, RetryOverride, RetryPolicy, TopicPattern};
 pub use row::{Closed, Content, Due, Expires, Head, Lifetime, Retrying, Row, RowId, RowState};
 pub use seams::{
     Accepted, Attempt, Broker, BrokerProfile, Confirmation, DeadFilter, DeadGroup, DeadReason, Durability, Explained,
-    FailedAttempt, Finding, Held, Isolation, LaneStatus, Leases, Level, Measured, MemberStatus, Operator, OrderInBatch,
-    Outcome, Outgoing, Page, Position, Pruned, Published, Renewal, Retention, Room, RowView, Settled, Settlement,
-    Settler, Source, Standing, Store, StoreProfile, StoreStatus, Subject,
+    FailedAttempt, Finding, Held, HeldKey, Isolation, LaneStatus, Leases, Level, Measured, MemberStatus, Operator,
+    OrderInBatch, Outcome, Outgoing, Page, Position, Pruned, Published, Renewal, Retention, Room, RowView, Settled,
+    Settlement, Settler, Source, Standing, Store, StoreProfile, StoreStatus, Subject,
 };
 pub use secret::Secret;
 pub use tick::Tick;

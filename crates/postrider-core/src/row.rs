@@ -1,6 +1,7 @@
 //! A message as it stands in the outbox table.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,32 @@ use crate::message::{Key, Message, MessageId, Timestamp, Topic};
 /// The number of a row in its table, in the order in which the ids were drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RowId(pub i64);
+
+/// Hashes row numbers: the database draws them in order, so one multiplication spreads them, and a rotation brings the
+/// bits that depend on all the others to where a map looks.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct RowHasher(u64);
+
+impl Hasher for RowHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_i64(i64::from(*byte));
+        }
+    }
+
+    fn write_i64(&mut self, number: i64) {
+        self.0 = (self.0.rotate_left(5) ^ number.cast_unsigned()).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0.rotate_left(26)
+    }
+}
+
+/// A map by row number.
+pub(crate) type RowMap<V> = HashMap<RowId, V, BuildHasherDefault<RowHasher>>;
+/// A set of row numbers.
+pub(crate) type RowSet = HashSet<RowId, BuildHasherDefault<RowHasher>>;
 
 /// The `state` column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

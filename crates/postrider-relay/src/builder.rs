@@ -8,8 +8,8 @@ use postrider_core::machine::{
     DestinationIndex, DestinationSettings, MAX_DESTINATIONS, Machine, Ordering, Route, Settings,
 };
 use postrider_core::{
-    Broker, DestinationName, DestinationTemplate, Error, ErrorKind, LaneCount, Result, Retention, RetryPolicy, Store,
-    TopicPattern,
+    Broker, DestinationName, DestinationTemplate, Error, ErrorKind, LaneCount, OnDead, Result, Retention, RetryPolicy,
+    Store, TopicPattern,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -100,6 +100,14 @@ impl RelayBuilder {
     #[must_use]
     pub fn ordering(mut self, ordering: Ordering) -> Self {
         self.settings.ordering = ordering;
+        self
+    }
+
+    /// What becomes of messages of these topics that are given up; the first entry whose pattern matches applies, and
+    /// otherwise they are skipped. A row that is no message has no topic: the entry for every topic applies to it.
+    #[must_use]
+    pub fn on_dead(mut self, topics: TopicPattern, on_dead: OnDead) -> Self {
+        self.settings.on_dead.push((topics, on_dead));
         self
     }
 

@@ -102,12 +102,19 @@ async fn in_time<T>(call: impl Future<Output = Result<T>>) -> Result<T> {
 }
 
 fn is_empty(status: &StoreStatus) -> bool {
-    status.oldest_age.is_none()
+    // What waits behind held keys waits for an operator, not for this relay.
+    let held_back = status.held_back.value();
+    (status.oldest_age.is_none() || held_back > 0)
         && status.retrying.value() == 0
-        && status.set_aside.value() == 0
-        && status.pending.value() <= status.delayed.value()
+        && status.set_aside.value() <= held_back
+        && status.pending.value() <= status.delayed.value().saturating_add(held_back)
 }
 
 fn left(status: &StoreStatus) -> Left {
-    Left { delayed: status.delayed.value(), dead: status.dead.value(), holding: status.holding.value() }
+    Left {
+        delayed: status.delayed.value(),
+        dead: status.dead.value(),
+        holding: status.holding.value(),
+        held_back: status.held_back.value(),
+    }
 }

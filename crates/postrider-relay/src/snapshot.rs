@@ -90,6 +90,8 @@ pub struct Left {
     pub dead: u64,
     /// Dead letters whose key waits for an operator.
     pub holding: u64,
+    /// Messages that wait behind them.
+    pub held_back: u64,
 }
 
 /// What a relay did, said when it ends.

@@ -22,4 +22,4 @@ pub mod postgres;
 pub mod sqlite;
 
 pub use history::History;
-pub use registry::{BACKENDS, Backend, MigrateOptions, Pending, StoreOptions, ddl, migrate, open};
+pub use registry::{BACKENDS, Backend, MigrateOptions, Pending, StoreOptions, ddl, migrate, open, remove};

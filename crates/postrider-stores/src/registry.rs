@@ -56,6 +56,8 @@ pub struct Backend {
     pub open: for<'a> fn(&'a str, &'a StoreOptions) -> Pending<'a, Arc<dyn Store>>,
     /// Creates or updates its tables; harmless when nothing is to do.
     pub migrate: for<'a> fn(&'a str, &'a MigrateOptions) -> Pending<'a, ()>,
+    /// Removes the tables of a prefix that is not the default one, with everything in them.
+    pub remove: for<'a> fn(&'a str, &'a StoreOptions) -> Pending<'a, ()>,
     /// The statements that [`migrate`](Self::migrate) runs on an empty database.
     pub ddl: fn(&MigrateOptions) -> Result<String>,
 }
@@ -92,6 +94,14 @@ pub async fn open(url: &str, options: &StoreOptions) -> Result<Arc<dyn Store>> {
 /// As [`open`].
 pub async fn migrate(url: &str, options: &MigrateOptions) -> Result<()> {
     (backend(url)?.migrate)(url, options).await
+}
+
+/// Removes the tables of the outbox that a URL and a prefix name, with everything in them; harmless when there are none.
+///
+/// # Errors
+/// As [`open`]; `Config` too for the default prefix, which an application's own outbox has.
+pub async fn remove(url: &str, options: &StoreOptions) -> Result<()> {
+    (backend(url)?.remove)(url, options).await
 }
 
 /// The statements that create the tables of the outbox that a URL names.

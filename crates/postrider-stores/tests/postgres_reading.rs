@@ -186,6 +186,35 @@ async fn a_page_is_bounded_by_bytes_and_a_large_row_travels_alone() {
 }
 
 #[tokio::test]
+async fn heavy_rows_among_light_ones_come_once_and_in_order_in_bounded_pages() {
+    let outbox = Outbox::fresh().await;
+    let mut relay = Relay::joined(&outbox.store).await;
+    for new_lane in [true, false] {
+        if !new_lane {
+            assert!(relay.read_all().await.is_empty());
+        }
+        let size = |n: usize| if n % 100 == 60 || n % 100 == 61 { 5_000 } else { 20 };
+        let messages: Vec<Message> = (0..300).map(|n| Message::new("t", vec![b'x'; size(n)]).key("k")).collect();
+        outbox.enqueue(&messages).await;
+        let (mut rows, mut pages) = (Vec::new(), 0);
+        loop {
+            let page = relay.source.read(&relay.held, Room { rows: 50, bytes: 20_000 }).await.unwrap();
+            let bytes: usize = page.rows.iter().map(|row| payload(row).len()).sum();
+            assert!(page.rows.len() <= 50 && bytes <= 20_000, "{} rows of {bytes} bytes", page.rows.len());
+            relay.settle(&page.rows, Outcome::Delivered).await;
+            pages += 1;
+            rows.extend(page.rows);
+            if !page.more {
+                break;
+            }
+        }
+        assert_eq!(rows.len(), 300, "new lane: {new_lane}");
+        assert!(rows.is_sorted_by_key(|row| row.id), "new lane: {new_lane}");
+        assert!(pages < 40, "{pages} pages");
+    }
+}
+
+#[tokio::test]
 async fn a_row_set_for_retry_does_not_come_back_as_new_and_comes_when_it_is_due() {
     let outbox = Outbox::fresh().await;
     let mut relay = Relay::joined(&outbox.store).await;
@@ -448,4 +477,52 @@ async fn fetched(outbox: &Outbox) -> i64 {
         "select coalesce(idx_tup_fetch, 0) + seq_tup_read from pg_stat_user_tables where relname = 'postrider_outbox'";
     outbox.sessions_ended().await;
     outbox.sql(sql).await.parse().unwrap()
+}
+
+/// Scans of the index of exceptional rows, told when the sessions of the relay have ended.
+async fn probes(outbox: &Outbox, relay: Relay) -> i64 {
+    drop(relay);
+    outbox.sessions_ended().await;
+    let sql = "select idx_scan from pg_stat_user_indexes where indexrelname = 'postrider_outbox_exceptional'";
+    outbox.sql(sql).await.parse().unwrap()
+}
+
+#[tokio::test]
+async fn in_large_pages_no_row_looks_for_its_keys_head_while_no_key_has_one() {
+    let outbox = Outbox::fresh().await;
+    let messages: Vec<Message> = (0..2_500).map(|n| Message::new("t", "x").key(format!("k{n}"))).collect();
+    outbox.enqueue(&messages).await;
+    let mut relay = Relay::joined(&outbox.store).await;
+    for expected in [1_000, 1_000, 500] {
+        assert_eq!(relay.read().await.rows.len(), expected);
+    }
+    let scans = probes(&outbox, relay).await;
+    assert!((1_000..1_100).contains(&scans), "{scans} scans: each row of the first page, and hardly more");
+}
+
+#[tokio::test]
+async fn in_large_pages_a_row_behind_its_keys_retrying_head_says_so() {
+    let outbox = Outbox::fresh().await;
+    let key = |n: usize| if n.is_multiple_of(100) { "k".to_owned() } else { format!("k{n}") };
+    let messages: Vec<Message> = (0..1_200).map(|n| Message::new("t", "x").key(key(n))).collect();
+    outbox.enqueue(&messages).await;
+    let mut relay = Relay::joined(&outbox.store).await;
+    let room = Room { rows: 400, ..ROOM };
+    let first = relay.source.read(&relay.held, room).await.unwrap().rows;
+    let retry = Outcome::Retry {
+        after: Duration::from_secs(600),
+        attempts: 1,
+        waiting_for: None,
+        progress: [].into(),
+        failures: vec![],
+    };
+    assert_eq!(relay.settle(&first[..1], retry).await.rows, ids(&first[..1]));
+    for _ in 0..2 {
+        let page = relay.source.read(&relay.held, room).await.unwrap().rows;
+        assert_eq!(page.len(), 400);
+        for row in page {
+            let behind = row.key().unwrap().as_str() == "k";
+            assert_eq!(row.closed, if behind { Closed::ForAll } else { Closed::Open });
+        }
+    }
 }

@@ -130,7 +130,8 @@ pub use outbox::Outbox;
 pub use postrider_brokers as brokers;
 pub use postrider_core::{
     Attempts, Attributes, Destination, DestinationName, DestinationTemplate, Error, ErrorKind, Headers, Invalid, Key,
-    LaneCount, Message, MessageId, OnExpire, Result, RetryOverride, RetryPolicy, Timestamp, Topic, TopicPattern,
+    LaneCount, Message, MessageId, OnDead, OnExpire, Result, RetryOverride, RetryPolicy, Timestamp, Topic,
+    TopicPattern,
 };
 #[cfg(feature = "relay")]
 pub use postrider_relay::{Ordering, Relay, RelayBuilder, RelayHandle, RelaySnapshot, RelayState, Summary};

@@ -18,6 +18,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("postrider-documents", 1),
     ("postrider-relay", 2),
     ("postrider", 3),
+    ("postrider-bench", 3),
     ("postrider-cli", 4),
 ];
 

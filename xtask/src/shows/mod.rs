@@ -8,6 +8,9 @@ mod fire_1;
 mod fire_2;
 mod fire_3;
 mod fire_4;
+mod fire_5;
+mod fire_6;
+mod fire_7;
 mod main_0;
 mod main_1;
 mod main_2;
@@ -50,6 +53,9 @@ const SHOWS: &[&Show] = &[
     &fire_2::SHOW,
     &fire_3::SHOW,
     &fire_4::SHOW,
+    &fire_5::SHOW,
+    &fire_6::SHOW,
+    &fire_7::SHOW,
 ];
 
 /// Runs the verb.

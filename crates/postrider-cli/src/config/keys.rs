@@ -112,6 +112,8 @@ const POOLING: &[&str] = &["direct", "transaction"];
 
 /// What may become of a message whose time has passed.
 const ON_EXPIRE: &[&str] = &["dead", "drop"];
+/// What may become of a message that is given up.
+const ON_DEAD: &[&str] = &["skip", "hold"];
 
 const ANY: Kind = Kind::Count { least: 0, most: u32::MAX as u64 };
 
@@ -141,6 +143,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("retry.max_attempts", ANY, Some("10"), "Attempts charged to a message before it is a dead letter; 0 means unlimited."),
     key("retry.max_age", Kind::DurationOrNever, Some("never"), "How long after it was written a message is over, by the database's clock: it is never sent after that."),
     key("retry.on_expire", Kind::Choice(ON_EXPIRE), Some("dead"), "What becomes of a message that is over, by its age or by its own expires_at: dead keeps it as a dead letter, drop removes it and counts it."),
+    key("retry.on_dead", Kind::Choice(ON_DEAD), Some("skip"), "What becomes of the key of a message that is given up: skip (it goes on), or hold (it waits until an operator replays or discards)."),
     listed("retry.topic[].pattern", Kind::Text, None, "The topics this entry is for: words joined by dots, * for one word, # at the end for any number."),
     listed("retry.topic[].initial", Kind::Duration, None, "As retry.initial, for these topics."),
     listed("retry.topic[].maximum", Kind::Duration, None, "As retry.maximum, for these topics."),
@@ -148,6 +151,7 @@ pub(crate) const KEYS: &[Key] = &[
     listed("retry.topic[].max_attempts", ANY, None, "As retry.max_attempts, for these topics."),
     listed("retry.topic[].max_age", Kind::DurationOrNever, None, "As retry.max_age, for these topics."),
     listed("retry.topic[].on_expire", Kind::Choice(ON_EXPIRE), None, "As retry.on_expire, for these topics."),
+    listed("retry.topic[].on_dead", Kind::Choice(ON_DEAD), None, "As retry.on_dead, for these topics."),
     listed("broker.*.url", Kind::Address, None, "Where messages go: stdout:, file:PATH, http(s)://..., nats://...; further keys are the broker's own options."),
     listed("route[].topics", Kind::Text, Some("#"), "The topics this route is for."),
     listed("route[].broker", Kind::Text, None, "The name of the broker; needless when there is only one."),

@@ -1,6 +1,7 @@
 //! The configuration: read in layers, checked once, then plain values.
 
 pub(crate) mod flags;
+mod given_up;
 pub(crate) mod keys;
 pub(crate) mod layers;
 pub(crate) mod nearest;
@@ -19,7 +20,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use postrider_core::machine::Ordering;
-use postrider_core::{LaneCount, Retention, RetryPolicy, Secret, TopicPattern};
+use postrider_core::{LaneCount, OnDead, Retention, RetryPolicy, Secret, TopicPattern};
 
 use layers::Layers;
 
@@ -116,6 +117,8 @@ pub(crate) struct Config {
     pub(crate) retry: RetryPolicy,
     /// The same for some topics; the first that matches wins.
     pub(crate) topics: Vec<(TopicPattern, RetryPolicy)>,
+    /// What becomes of messages that are given up; the first entry that matches wins, and the last is for every topic.
+    pub(crate) on_dead: Vec<(TopicPattern, OnDead)>,
     /// The brokers.
     pub(crate) brokers: Vec<BrokerSection>,
     /// The routes.

@@ -19,7 +19,7 @@ pub(super) fn topics(read: &Reader<'_>, base: RetryPolicy) -> Outcome<Vec<(Topic
     Ok(topics)
 }
 
-fn pattern(read: &Reader<'_>, path: &str, default: Option<&str>) -> Outcome<TopicPattern> {
+pub(super) fn pattern(read: &Reader<'_>, path: &str, default: Option<&str>) -> Outcome<TopicPattern> {
     let next = "write words joined by dots, with * for one word and # at the end for any number, such as \"orders.#\"";
     let text = read.maybe(path).or_else(|| default.map(str::to_owned));
     let text = text.ok_or_else(|| read.refuse(path, "is missing", next))?;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use postrider_core::machine::Ordering;
 use postrider_core::{Attempts, LaneCount, OnExpire, Retention, RetryPolicy, Secret};
 
+use super::given_up::on_dead;
 use super::layers::Layers;
 use super::reader::Reader;
 use super::routing::{brokers, routes, topics};
@@ -33,6 +34,7 @@ pub(super) fn read(layers: Layers) -> Outcome<Config> {
     Ok(Config {
         relay: relay(&read)?,
         topics: topics(&read, retry)?,
+        on_dead: on_dead(&read)?,
         routes: routes(&read, &brokers)?,
         admin: admin(&read)?,
         log: Log { level: read.text("log.level"), format: read.text("log.format") },

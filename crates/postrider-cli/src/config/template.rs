@@ -52,6 +52,7 @@ fn example(key: &Key) -> String {
         (None, "retry.topic[].max_attempts") => "0",
         (None, "retry.topic[].max_age") => "1d",
         (None, "retry.topic[].on_expire") => "drop",
+        (None, "retry.topic[].on_dead") => "hold",
         (None, "route[].broker") => "out",
         (None, _) => key.example,
     };

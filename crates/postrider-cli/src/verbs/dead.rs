@@ -1,7 +1,7 @@
 //! `postrider dead`: look at dead letters, replay or discard them.
 
 use clap::{Args, Subcommand};
-use postrider_core::{DeadFilter, DeadReason, MessageId, Operator, Position, RowId, RowView};
+use postrider_core::{DeadFilter, DeadReason, MessageId, Operator, Position, RowId, RowState, RowView};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -23,6 +23,8 @@ const SHOWN_PAYLOAD: usize = 2_048;
 pub(crate) const EXAMPLE: &str = "Examples:
   postrider dead list --topic orders.placed
   postrider dead show 01939f7e-8b1c-7c3a-9b1e-2f6f5a0c1d2e
+  postrider dead list --holding         # what holds its key
+  postrider dead replay --key customer-42 --yes
   postrider dead replay --reason attempts --rate 100 --dry-run
   postrider dead discard --older-than 30d --yes";
 
@@ -43,12 +45,12 @@ enum DeadVerb {
     /// Print everything about one, with the beginning of its payload
     #[command(after_help = "Example:\n  postrider dead show 01939f7e-8b1c-7c3a-9b1e-2f6f5a0c1d2e")]
     Show(Show),
-    /// Make them pending again, with the same ids
+    /// Make them pending again, with the same ids; a key that one of them held goes on behind it
     #[command(
         after_help = "Examples:\n  postrider dead replay --id 01939f7e-8b1c-7c3a-9b1e-2f6f5a0c1d2e\n  postrider dead replay --topic orders.placed --rate 100 --yes"
     )]
     Replay(Bulk),
-    /// Remove them for good
+    /// Remove them for good; a key that one of them held goes on
     #[command(after_help = "Example:\n  postrider dead discard --older-than 30d --dry-run")]
     Discard(Bulk),
 }
@@ -147,11 +149,12 @@ fn row_table(rows: &[RowView]) -> String {
     let mut table = Table::new(&["id", "topic", "key", "reason", "attempts", "last failure"]);
     for row in rows {
         let message = &row.message;
+        let reason = row.dead_reason.map_or("unknown", DeadReason::as_str);
         table.row([
             message.id.to_string(),
             message.topic.to_string(),
             message.key.as_ref().map_or("-".to_owned(), ToString::to_string),
-            row.dead_reason.map_or("unknown", DeadReason::as_str).to_owned(),
+            format!("{reason}{}", if row.state == Some(RowState::Holding) { ", holding" } else { "" }),
             row.attempts.to_string(),
             standing::last_failure(row).unwrap_or_else(|| "-".to_owned()),
         ]);

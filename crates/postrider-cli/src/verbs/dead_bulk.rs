@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use clap::Args;
-use postrider_core::{DeadFilter, MessageId, Operator};
+use indicatif::ProgressBar;
+use postrider_core::{DeadFilter, MessageId, Operator, RowState};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -64,6 +65,16 @@ impl Change {
         }
     }
 
+    /// What is changed one after the other. What holds a key is replayed last, so that every other dead letter of the
+    /// key stands in its place before anything behind the head goes.
+    fn passes(self, filter: &DeadFilter) -> Vec<DeadFilter> {
+        let in_state = |state| DeadFilter { state: Some(state), ..filter.clone() };
+        match (self, filter.state) {
+            (Self::Replay, None) => vec![in_state(RowState::Dead), in_state(RowState::Holding)],
+            (Self::Replay, Some(_)) | (Self::Discard, _) => vec![filter.clone()],
+        }
+    }
+
     async fn batch(self, operator: &mut dyn Operator, filter: &DeadFilter, limit: u32) -> Outcome<Vec<MessageId>> {
         let changed = match self {
             Self::Replay => operator.replay(filter, limit).await,
@@ -71,6 +82,15 @@ impl Change {
         };
         changed.map_err(|error| Failure::store(&error))
     }
+}
+
+/// How far it has come.
+struct Run {
+    operator: Box<dyn Operator>,
+    total: u64,
+    started: Instant,
+    bar: ProgressBar,
+    ids: Vec<MessageId>,
 }
 
 impl Bulk {
@@ -99,7 +119,13 @@ impl Bulk {
                 ))
             };
         }
-        let ids = self.change(&mut *operator, change, &filter, total, started).await?;
+        let bar = progress::bar(total, change.past());
+        let mut run = Run { operator, total, started, bar, ids: Vec::new() };
+        for filter in change.passes(&filter) {
+            self.change(&mut run, change, &filter).await?;
+        }
+        run.bar.finish_and_clear();
+        let ids = run.ids;
         if self.json {
             let texts: Vec<String> = ids.iter().map(ToString::to_string).collect();
             output::json::print(&json!({ change.past(): ids.len(), "matching": total, "ids": texts }))?;
@@ -124,36 +150,26 @@ impl Bulk {
         Ok(Exit::Good)
     }
 
-    async fn change(
-        &self,
-        operator: &mut dyn Operator,
-        change: Change,
-        filter: &DeadFilter,
-        total: u64,
-        started: Instant,
-    ) -> Outcome<Vec<MessageId>> {
-        let bar = progress::bar(total, change.past());
-        let mut ids = Vec::new();
+    /// Changes what the filter means, some at a time.
+    async fn change(&self, run: &mut Run, change: Change, filter: &DeadFilter) -> Outcome<()> {
         loop {
-            let done = u64::try_from(ids.len()).unwrap_or(u64::MAX);
-            let left = u32::try_from(total.saturating_sub(done)).unwrap_or(u32::MAX);
-            let allowed = self.allowed(done, started.elapsed()).min(left);
+            let done = u64::try_from(run.ids.len()).unwrap_or(u64::MAX);
+            let left = u32::try_from(run.total.saturating_sub(done)).unwrap_or(u32::MAX);
+            let allowed = self.allowed(done, run.started.elapsed()).min(left);
             if left == 0 {
-                break;
+                return Ok(());
             }
             if allowed == 0 {
                 tokio::time::sleep(TICK).await;
                 continue;
             }
-            let batch = change.batch(operator, &since(filter, started.elapsed()), allowed).await?;
+            let batch = change.batch(&mut *run.operator, &since(filter, run.started.elapsed()), allowed).await?;
             if batch.is_empty() {
-                break;
+                return Ok(());
             }
-            bar.inc(u64::try_from(batch.len()).unwrap_or(0));
-            ids.extend(batch);
+            run.bar.inc(u64::try_from(batch.len()).unwrap_or(0));
+            run.ids.extend(batch);
         }
-        bar.finish_and_clear();
-        Ok(ids)
     }
 
     /// How many may go now: the rate's share of the time that has passed, without a burst above one second's share.

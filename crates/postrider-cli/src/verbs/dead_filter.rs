@@ -1,7 +1,7 @@
 //! Which dead letters are meant.
 
 use clap::Args;
-use postrider_core::{DeadFilter, DeadReason, Key, MessageId};
+use postrider_core::{DeadFilter, DeadReason, Key, MessageId, RowState};
 use uuid::Uuid;
 
 use crate::config::nearest::nearest;
@@ -26,6 +26,9 @@ pub(crate) struct Filter {
     /// Given up at least this long ago, such as 2h
     #[arg(long, value_name = "TIME")]
     older_than: Option<String>,
+    /// Only those that hold their key
+    #[arg(long)]
+    holding: bool,
 }
 
 impl Filter {
@@ -44,6 +47,7 @@ impl Filter {
             key: self.key.clone().map(Key::unchecked),
             reason,
             older_than,
+            state: self.holding.then_some(RowState::Holding),
         })
     }
 

@@ -104,6 +104,8 @@ mod tests {
             set_aside: none,
             dead: none,
             holding: none,
+            held_back: none,
+            held: Vec::new(),
             oldest_age: None,
             recent_errors: Vec::new(),
             members: vec![member(0), member(5)],

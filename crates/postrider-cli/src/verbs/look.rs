@@ -16,14 +16,16 @@ pub(crate) struct Look {
 }
 
 impl Look {
-    /// Messages that are due: to be delivered and not delayed.
+    /// Messages that are due: to be delivered, not delayed, and not behind a key that waits for an operator.
     pub(crate) fn due(&self) -> u64 {
-        self.store.pending.value().saturating_sub(self.store.delayed.value())
+        let waiting = self.store.delayed.value().saturating_add(self.store.held_back.value());
+        self.store.pending.value().saturating_sub(waiting)
     }
 
     /// Of these, those that wait for a new attempt or behind their key's head.
     pub(super) fn waiting(&self) -> u64 {
-        self.store.retrying.value() + self.store.set_aside.value()
+        let set_aside = self.store.set_aside.value().saturating_sub(self.store.held_back.value());
+        self.store.retrying.value() + set_aside
     }
 
     pub(super) fn living(&self) -> usize {

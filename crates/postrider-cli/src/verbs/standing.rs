@@ -98,7 +98,11 @@ fn of_row(row: &RowView, explained: &Explained) -> Vec<String> {
         "dead" | "holding" => {
             let reason = row.dead_reason.map_or("an unknown reason", postrider_core::DeadReason::as_str);
             let when = row.dead_at.map_or(String::new(), |at| format!(" {}", relative(at, now)));
-            say(format!("{}: given up{when} for {reason} after {} attempts{age}", word(row, now), row.attempts));
+            let attempts = row.attempts;
+            say(format!("{}: given up{when} for {reason} after {attempts} attempts{age}", word(row, now)));
+            if row.state == Some(RowState::Holding) {
+                say("its key waits until an operator replays or discards it".to_owned());
+            }
         }
         "retrying" => {
             let next = row.next_attempt_at.map_or("soon".to_owned(), |at| relative(at, now));
@@ -118,7 +122,10 @@ fn of_row(row: &RowView, explained: &Explained) -> Vec<String> {
         say(format!("last failure: {failure}"));
     }
     if let Some(held) = &explained.held {
-        say(format!("behind: message {} goes first", held.id));
+        say(match held.state {
+            RowState::Holding => format!("behind: message {} was given up and holds what comes after it", held.id),
+            _ => format!("behind: message {} goes first", held.id),
+        });
     }
     if !row.waiting_for.as_deref().unwrap_or_default().is_empty() {
         say(format!("owed to: {}", visible(&row.waiting_for.clone().unwrap_or_default().join(", "))));
@@ -133,6 +140,13 @@ fn of_row(row: &RowView, explained: &Explained) -> Vec<String> {
 
 fn advice(row: &RowView, explained: &Explained) -> String {
     let id = row.message.id;
+    if let Some(held) = explained.held.as_ref().filter(|held| held.state == RowState::Holding) {
+        let (behind, key) = (held.id, row.message.key.as_ref().map(|key| visible(key.as_str())).unwrap_or_default());
+        return format!(
+            "`postrider dead replay --key {key}` once the cause is gone, or `postrider dead discard --id {behind}` to go \
+             on without it"
+        );
+    }
     match word(row, explained.now) {
         "dead" | "holding" => {
             format!("`postrider dead replay --id {id}` once the cause is gone, or `postrider dead discard --id {id}`")

@@ -96,6 +96,10 @@ fn as_text(config: &Config, look: &Look, verdict: &Verdict) -> String {
     let holding =
         if store.holding.value() > 0 { format!(" ({} holding)", number(store.holding)) } else { String::new() };
     lines.push(format!("dead     {}{holding}", number(store.dead)));
+    for held in &store.held {
+        let (key, waiting, since) = (visible(held.key.as_str()), number(held.waiting), spoken(held.since));
+        lines.push(format!("held     key {key}: {waiting} wait behind {}, given up {since} ago", held.by));
+    }
     lines.push(format!("lanes    {}", lanes::owners(store)));
     if let Some(order) = lanes::order(store, ordering(config, look)) {
         lines.push(format!("order    {order}"));
@@ -191,6 +195,11 @@ fn as_json(config: &Config, look: &Look, verdict: &Verdict) -> Value {
         "outbox": shown_store(config),
         "pending": count(store.pending), "retrying": count(store.retrying), "delayed": count(store.delayed),
         "set_aside": count(store.set_aside), "dead": count(store.dead), "holding": count(store.holding),
+        "held_back": count(store.held_back),
+        "held": store.held.iter().map(|held| json!({
+            "key": held.key.as_str(), "by": held.by.to_string(), "since_seconds": held.since.as_secs_f64(),
+            "waiting": count(held.waiting),
+        })).collect::<Vec<_>>(),
         "due": look.due(), "oldest_due_seconds": store.oldest_age.map(|age| age.as_secs_f64()),
         "recent_errors": store.recent_errors,
         "lanes": {

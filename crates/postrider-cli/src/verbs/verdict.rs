@@ -78,7 +78,7 @@ pub(crate) fn at_once(look: &Look) -> Option<Verdict> {
         return Some(paused_verdict(paused));
     }
     if look.due() == 0 {
-        return Some(idle(look));
+        return Some(held(look).unwrap_or_else(|| idle(look)));
     }
     if look.living() == 0 {
         let cause = match look.store.members.len() {
@@ -177,6 +177,25 @@ fn paused_verdict(paused: &DestinationReport) -> Verdict {
     )
 }
 
+/// Nothing is due but what waits behind held keys: it does not move before somebody decides.
+fn held(look: &Look) -> Option<Verdict> {
+    let waiting = look.store.held_back.value();
+    let first = look.store.held.first().filter(|_| waiting > 0)?;
+    let (holding, key) = (look.store.holding.value(), visible(first.key.as_str()));
+    let cause = match holding {
+        1 => format!("the key {key} is held by a dead letter, and {waiting} messages wait behind it"),
+        _ => format!(
+            "{holding} dead letters hold their keys, and {waiting} messages wait behind them, first of key {key}"
+        ),
+    };
+    let next = format!(
+        "`postrider dead list --holding` shows them; `postrider dead replay --key {key}` once the cause is gone, or \
+         `postrider dead discard --id {}`",
+        first.by
+    );
+    Some(Verdict::new(Word::Stuck, cause, next))
+}
+
 fn idle(look: &Look) -> Verdict {
     let mut cause = "nothing is due".to_owned();
     for (count, what) in
@@ -212,6 +231,8 @@ mod tests {
             set_aside: none,
             dead: none,
             holding: none,
+            held_back: none,
+            held: Vec::new(),
             oldest_age: (pending > 0).then(|| Duration::from_secs(age)),
             recent_errors: Vec::new(),
             members: vec![MemberStatus { id: Uuid::nil(), name: "a".to_owned(), lease_left: Duration::from_secs(5) }],
@@ -254,6 +275,25 @@ mod tests {
         let mut delayed = look(5, 0);
         delayed.store.delayed = Measured::Exact(5);
         assert_eq!(at_once(&delayed).unwrap().word, Word::Idle);
+    }
+
+    #[test]
+    fn what_waits_behind_a_held_key_alone_is_stuck_until_an_operator_decides() {
+        let mut look = look(7, 100);
+        look.store.holding = Measured::Exact(1);
+        (look.store.set_aside, look.store.held_back) = (Measured::Exact(7), Measured::Exact(7));
+        look.store.held = vec![postrider_core::HeldKey {
+            key: postrider_core::Key::unchecked("customer-42"),
+            by: postrider_core::MessageId(Uuid::nil()),
+            since: Duration::from_secs(9),
+            waiting: Measured::Exact(7),
+        }];
+        let verdict = at_once(&look).unwrap();
+        assert_eq!(verdict.word, Word::Stuck);
+        assert!(verdict.cause.contains("customer-42") && verdict.cause.contains("7 messages"), "{verdict:?}");
+        assert!(verdict.next.contains("postrider dead replay --key customer-42"), "{verdict:?}");
+        look.store.pending = Measured::Exact(9);
+        assert_eq!(at_once(&look), None, "others are due: two looks tell whether they move");
     }
 
     #[test]

@@ -4,10 +4,12 @@
 
 mod admin;
 mod bad_input;
+mod bench;
 mod broker_bad_input;
 mod configuration;
 mod dead_letters;
 mod expiring;
 mod harness;
+mod holding;
 mod postgres;
 mod relaying;

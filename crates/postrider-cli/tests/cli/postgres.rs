@@ -47,6 +47,18 @@ async fn the_verbs_work_on_postgresql() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_measurement_judges_its_figures_and_leaves_nothing() {
+    let place = Place::empty();
+    let (server, url) = migrated(&place).await;
+    let small = ["--messages", "500", "--rates", "50", "--seconds", "3", "--runs", "1", "--keys", "20"];
+    let run = place.run(&[&["bench", "--store", &url, "--broker", "memory:"], &small[..]].concat());
+    assert!(run.good().out.contains("lost 0, ghosts 0, order 0"), "{}", run.out);
+    let left = "select (select count(*) from pg_class where relname like 'postrider_bench_%')
+                     + (select count(*) from pg_proc where proname like 'postrider_bench_%')";
+    assert_eq!(server.psql(database(&url), left).await.unwrap().trim(), "0");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_schema_and_a_prefix_of_ones_own() {
     let place = Place::empty();
     let server = postgres::shared().await.unwrap();

@@ -60,7 +60,9 @@ impl Machine {
                 self.schedule.new_answered(now, count, more, self.settings.max_poll_interval);
             }
             Wanted::Due(_) => {
-                self.admit_all(ticket, lanes, page.rows, Found::Due);
+                let admitted = self.admit_all(ticket, lanes, page.rows, Found::Due);
+                // What waits for a look would only come again.
+                let more = more && admitted > 0;
                 self.schedule.due_answered(now, count, more, self.settings.due_interval);
             }
             Wanted::Key(lane, key) => self.looked(ticket, lanes, lane, &key, page),
@@ -113,6 +115,7 @@ impl Machine {
             let record = self.keys.entry(key, *lane);
             record.aside = everywhere;
             record.scheduled = Destinations::NONE;
+            record.peek = true;
             self.review(key);
         }
         if let Some(last) = keys.last().filter(|_| keys.len() >= WALK_PAGE) {
@@ -142,10 +145,12 @@ impl Machine {
     fn admit_all(&mut self, ticket: Ticket, lanes: &[HeldLane], rows: Vec<Row>, found: Found) -> u64 {
         let mut admitted = 0;
         for row in rows {
-            if self.is_news(ticket, lanes, &row) && (found != Found::Reading || row.due == Due::Now) {
-                self.admit(row, found, Destinations::NONE);
-                admitted += 1;
+            let is_early = found == Found::Reading && row.due != Due::Now;
+            if is_early || !self.is_news(ticket, lanes, &row) || (found == Found::Due && self.waits_for_a_look(&row)) {
+                continue;
             }
+            self.admit(row, found, Destinations::NONE);
+            admitted += 1;
         }
         if admitted > 0 {
             self.notes.push(Note::Read(admitted));
@@ -251,7 +256,7 @@ impl Machine {
         names.iter().filter(|name| !configured(name)).cloned().collect()
     }
 
-    fn owed(&self, row: &Row) -> Destinations {
+    pub(super) fn owed(&self, row: &Row) -> Destinations {
         match (&row.waiting_for, &row.content) {
             (_, Content::Malformed { .. }) => Destinations::NONE,
             (Some(names), _) => self.settings.named(names),
@@ -295,8 +300,9 @@ impl Machine {
         if !self.is_ours(lanes, lane) {
             return;
         }
-        let paused = self.paused();
+        let (paused, everywhere) = (self.paused(), self.everywhere());
         let Some(record) = self.keys.get_mut(key) else { return };
+        record.peek = false;
         let stale_from = record.held_back_from;
         let stale = record.look_again || stale_from.is_some();
         record.looking = false;
@@ -304,10 +310,14 @@ impl Machine {
         let (mut blocked, mut seen) = (Destinations::NONE, Destinations::NONE);
         let mut unsure = record.held_back().with(record.unseen);
         let mut scheduled = Destinations::NONE;
-        let (mut admitted, mut complete) = (false, !page.more);
+        let (mut admitted, mut complete, mut holds) = (false, !page.more, false);
         let brought = page.rows.len();
         for row in page.rows {
-            let owed = self.owed(&row);
+            let owed = match (row.state, &row.content) {
+                // A row that is no message could have gone anywhere.
+                (RowState::Holding, Content::Malformed { .. }) => everywhere,
+                _ => self.owed(&row),
+            };
             if stale_from.is_some_and(|stale| stale < row.id) {
                 complete = false;
                 break;
@@ -321,6 +331,7 @@ impl Machine {
                 unsure = if self.window.contains(row.id) { unsure } else { unsure.with(owed) };
                 continue;
             }
+            holds |= row.state == RowState::Holding;
             // What was set aside was due once: a clock that was set back since then does not make it wait, because the
             // due query would not bring it.
             let waits = row.state == RowState::Holding || (row.state == RowState::Pending && row.due != Due::Now);
@@ -339,8 +350,10 @@ impl Machine {
             seen = seen.with(owed);
         }
         let Some(record) = self.keys.get_mut(key) else { return };
+        record.held = holds;
         let stale = stale || !unsure.is_empty();
-        let hidden = page.more && !admitted && !stale && brought < LONGEST_LOOK;
+        let may_hide = !everywhere.without(blocked.with(paused)).is_empty();
+        let hidden = page.more && !admitted && !stale && may_hide && brought < LONGEST_LOOK;
         record.look_rows = if hidden { brought.saturating_mul(2) } else { 0 };
         record.resting = !hidden && !admitted && !stale && record.members > 0;
         record.scheduled = if !stale && (complete || !admitted && !hidden) { scheduled } else { Destinations::NONE };

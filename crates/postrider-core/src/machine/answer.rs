@@ -8,6 +8,7 @@ use super::outlet::{Sent, Turn};
 use crate::error::{Error, ErrorKind};
 use crate::judge::{Evidence, Judgement, judge};
 use crate::message::Key;
+use crate::on_dead::OnDead;
 use crate::row::RowId;
 use crate::seams::{FailedAttempt, Isolation, Published};
 use crate::tick::Tick;
@@ -164,6 +165,7 @@ impl Machine {
         let wait = self.settings.policy(&message).delay(failures, &mut self.jitter);
         let wait = error.delay().map_or(wait, |asked| wait.max(asked));
         let one = Destinations::one(destination);
+        let holds = self.on_dead(row) == OnDead::Hold;
         let Some(entry) = self.window.get_mut(row) else { return };
         let first_failure = entry.failed.is_empty();
         entry.failed = entry.failed.with(one);
@@ -172,9 +174,10 @@ impl Machine {
         let text = super::settle::shortened(&error.story());
         entry.failures.push(FailedAttempt { destination: name, kind: error.kind(), text });
         let key = entry.key.clone();
-        // A row that is given up lets its key go on once that is settled. One that is still owed elsewhere goes on
-        // being owed here too.
-        let is_used_up = entry.failed == entry.exhausted
+        // A row that is given up and does not hold its key lets it go on once that is settled. One that is still owed
+        // elsewhere goes on being owed here too.
+        let is_used_up = !holds
+            && entry.failed == entry.exhausted
             && entry.flying == one
             && entry.waiting.is_empty()
             && entry.parked.is_empty()
@@ -190,7 +193,7 @@ impl Machine {
     }
 
     /// Rows of the key that wait in memory for this destination will wait in the table, behind the failed one.
-    fn close_key(&mut self, key: &Key, destination: DestinationIndex) {
+    pub(super) fn close_key(&mut self, key: &Key, destination: DestinationIndex) {
         let Some(record) = self.keys.get_mut(key) else { return };
         record.failing = record.failing.with(Destinations::one(destination));
         self.park_waiting(key, destination);

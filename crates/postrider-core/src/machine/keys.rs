@@ -8,6 +8,11 @@ use crate::lane::Lane;
 use crate::message::Key;
 use crate::row::RowId;
 
+/// The most queues kept for keys to come.
+const MOST_SPARE: usize = 1_024;
+/// The most room, in rows, of a queue that is kept.
+const SMALL: usize = 16;
+
 /// The rows of a key that wait for one destination.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Queue {
@@ -18,7 +23,7 @@ pub(super) struct Queue {
     /// Whether the key stands in the destination's line already.
     pub(super) in_line: bool,
     /// Rows in the window that failed here or must wait here in the table, and are not settled yet.
-    pub(super) held_back: usize,
+    pub(super) held_back: BTreeSet<RowId>,
 }
 
 impl Queue {
@@ -36,7 +41,14 @@ impl Queue {
     }
 
     fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.flying == 0 && self.held_back == 0
+        self.waiting.is_empty() && self.flying == 0 && self.held_back.is_empty()
+    }
+
+    /// As new, with the memory it has.
+    fn renew(&mut self) {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        waiting.clear();
+        *self = Self { waiting, ..Self::default() };
     }
 }
 
@@ -70,15 +82,19 @@ pub(super) struct KeyRecord {
     /// Rows given up, dropped or over whose end is not settled yet: their successors wait for that in memory, because a
     /// crash would bring the row back.
     pub(super) burying: usize,
+    /// The head was given up here, and the key is held.
+    pub(super) held: bool,
+    /// The next look is the first one: it asks for a few rows, because the head may hold the key.
+    pub(super) peek: bool,
     /// The last read that may contradict this record, while it lingers without rows in memory.
     lingers_until: u64,
 }
 
 impl KeyRecord {
-    fn new(lane: Lane, destinations: usize) -> Self {
+    fn new(lane: Lane, queues: Vec<Queue>) -> Self {
         Self {
             lane,
-            queues: vec![Queue::default(); destinations],
+            queues,
             aside: Destinations::NONE,
             scheduled: Destinations::NONE,
             resting: false,
@@ -91,6 +107,8 @@ impl KeyRecord {
             failing: Destinations::NONE,
             failures: 0,
             burying: 0,
+            held: false,
+            peek: true,
             lingers_until: 0,
         }
     }
@@ -111,15 +129,28 @@ impl KeyRecord {
             self.held_back_from = Some(self.held_back_from.map_or(row, |lowest| lowest.min(row)));
         }
         if let Some(queue) = self.queues.get_mut(destination.get()) {
-            queue.held_back += 1;
+            queue.held_back.insert(row);
         }
     }
 
+    /// Whether something that is not in the queue may stand before a row that comes from the table.
+    pub(super) fn may_stand_before(&self, row: RowId, destination: DestinationIndex) -> bool {
+        let held_back = self.queues.get(destination.get()).and_then(|queue| queue.held_back.first());
+        held_back.is_some_and(|first| *first < row) || self.aside.without(self.scheduled).contains(destination)
+    }
+
+    /// The table is to be looked at for what must go first there.
+    pub(super) fn look_at(&mut self, destinations: Destinations) {
+        self.aside = self.aside.with(destinations);
+        self.scheduled = self.scheduled.without(destinations);
+        self.resting = false;
+    }
+
     /// A row left the window that had been held back here.
-    pub(super) fn let_go(&mut self, held_back: Destinations, failed: Destinations) {
+    pub(super) fn let_go(&mut self, row: RowId, held_back: Destinations, failed: Destinations) {
         for destination in held_back.iter() {
             if let Some(queue) = self.queues.get_mut(destination.get()) {
-                queue.held_back = queue.held_back.saturating_sub(1);
+                queue.held_back.remove(&row);
             }
         }
         self.resting = false;
@@ -131,6 +162,14 @@ impl KeyRecord {
         }
     }
 
+    /// The last row of a held key left memory. An operator who opened the key before that may have found no row to make
+    /// due, or one that was in memory; nothing but a look brings the others back then.
+    pub(super) fn stop_relying_on_its_head(&mut self) {
+        if self.members == 0 && std::mem::take(&mut self.held) {
+            self.scheduled = Destinations::NONE;
+        }
+    }
+
     /// A look saw everything that the table has: later rows need not wait but for these.
     pub(super) fn saw(&mut self, owed: Destinations) {
         self.aside = self.held_back().with(owed);
@@ -138,7 +177,7 @@ impl KeyRecord {
 
     /// Where rows in the window were held back that are not settled yet.
     pub(super) fn held_back(&self) -> Destinations {
-        let held_back = self.queues.iter().enumerate().filter(|(_, queue)| queue.held_back > 0);
+        let held_back = self.queues.iter().enumerate().filter(|(_, queue)| !queue.held_back.is_empty());
         held_back.map(|(place, _)| DestinationIndex::new(place)).collect()
     }
 
@@ -164,6 +203,8 @@ pub(super) struct Keys {
     looks: VecDeque<Key>,
     /// Keys whose lane is not yet read up to date.
     deferred: Vec<Key>,
+    /// Queues of keys that were forgotten: with many keys, one is forgotten for almost every row that another begins.
+    spare: Vec<Vec<Queue>>,
 }
 
 impl Keys {
@@ -175,6 +216,7 @@ impl Keys {
             lingering: VecDeque::new(),
             looks: VecDeque::new(),
             deferred: Vec::new(),
+            spare: Vec::new(),
         }
     }
 
@@ -187,8 +229,18 @@ impl Keys {
     }
 
     pub(super) fn entry(&mut self, key: &Key, lane: Lane) -> &mut KeyRecord {
-        let destinations = self.destinations;
-        self.records.entry(key.clone()).or_insert_with(|| KeyRecord::new(lane, destinations))
+        let (destinations, spare) = (self.destinations, &mut self.spare);
+        self.records.entry(key.clone()).or_insert_with(|| {
+            KeyRecord::new(lane, spare.pop().unwrap_or_else(|| vec![Queue::default(); destinations]))
+        })
+    }
+
+    fn forget(&mut self, key: &Key) {
+        let Some(mut record) = self.records.remove(key) else { return };
+        if self.spare.len() < MOST_SPARE && record.queues.iter().all(|queue| queue.waiting.capacity() <= SMALL) {
+            record.queues.iter_mut().for_each(Queue::renew);
+            self.spare.push(record.queues);
+        }
     }
 
     pub(super) fn queue(&mut self, key: &Key, destination: DestinationIndex) -> Option<&mut Queue> {
@@ -219,7 +271,7 @@ impl Keys {
                 record.lingers_until = mark;
                 self.lingering.push_back((mark, key.clone()));
             } else {
-                self.records.remove(key);
+                self.forget(key);
             }
         }
         missed

@@ -15,8 +15,10 @@ mod admit;
 mod answer;
 mod careful;
 mod destinations;
+mod due;
 mod events;
 mod expire;
+mod giving_up;
 mod handback;
 mod keys;
 mod ordering;
@@ -293,7 +295,7 @@ impl Machine {
             let Some(entry) = self.window.remove(*row) else { continue };
             let Some(record) = entry.key.as_ref().and_then(|key| self.keys.get_mut(key)) else { continue };
             record.members = record.members.saturating_sub(1);
-            record.let_go(entry.parked.with(entry.failed), entry.failed);
+            record.let_go(*row, entry.parked.with(entry.failed), entry.failed);
             record.burying = record.burying.saturating_sub(usize::from(entry.holds_key));
             record.queues.iter_mut().for_each(|queue| queue.remove(*row));
         }

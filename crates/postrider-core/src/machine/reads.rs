@@ -1,16 +1,16 @@
 //! Which reads are under way, and what was settled since they were sent.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 use super::events::Ticket;
-use crate::row::RowId;
+use crate::row::{RowId, RowMap};
 
 /// The book of reads: every re-read is judged against what was settled between its sending and its answer.
 #[derive(Debug, Default)]
 pub(super) struct Reads {
     next: u64,
     open: BTreeSet<u64>,
-    settled: HashMap<RowId, u64>,
+    settled: RowMap<u64>,
     order: VecDeque<(u64, RowId)>,
 }
 

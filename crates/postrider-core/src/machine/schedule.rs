@@ -19,6 +19,8 @@ const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(500);
 pub(super) const WALK_PAGE: usize = 100;
 /// The most rows of one look at a key.
 const LOOK_PAGE: usize = 256;
+/// The most rows of the first look at a key: enough to see that it is held.
+const PEEK: usize = 16;
 /// The most rows of one look for due rows.
 const DUE_PAGE: usize = 1_024;
 /// Looks at keys that may wait before a walk asks for more keys.
@@ -228,8 +230,10 @@ impl Machine {
             }
             Kind::Look => {
                 let (lane, key) = self.next_look()?;
-                let (members, least) = self.keys.get(&key).map_or((0, 0), |record| (record.members, record.look_rows));
-                Some((Wanted::Key(lane, key), free.min(LOOK_PAGE).max(least) + members))
+                let (members, least, most) = self.keys.get(&key).map_or((0, 0, LOOK_PAGE), |record| {
+                    (record.members, record.look_rows, if record.peek { PEEK } else { LOOK_PAGE })
+                });
+                Some((Wanted::Key(lane, key), free.min(most).max(least) + members))
             }
             Kind::Walk if self.keys.looks_waiting() >= MAX_LOOKS => None,
             Kind::Walk => {

@@ -6,6 +6,7 @@ use crate::address::{DestinationName, DestinationTemplate};
 use crate::machine::destinations::{DestinationIndex, Destinations};
 use crate::machine::ordering::Ordering;
 use crate::message::{Message, Topic};
+use crate::on_dead::OnDead;
 use crate::retry::{RetryPolicy, TopicPattern};
 use crate::seams::BrokerProfile;
 
@@ -43,6 +44,9 @@ pub struct Settings {
     pub ordering: Ordering,
     /// The retry policies; the first whose pattern matches the topic applies, the default one otherwise.
     pub retry: Vec<(TopicPattern, RetryPolicy)>,
+    /// What becomes of a message that is given up; the first entry whose pattern matches the topic applies, skipping
+    /// otherwise. A row that is no message has no topic: the first entry for every topic applies to it.
+    pub on_dead: Vec<(TopicPattern, OnDead)>,
     /// The most messages in the window; default 8,192.
     pub window_rows: usize,
     /// The most payload bytes in the window; default 32 MiB. A heavier row travels alone.
@@ -69,6 +73,7 @@ impl Settings {
             routes,
             ordering: Ordering::default(),
             retry: Vec::new(),
+            on_dead: Vec::new(),
             window_rows: 8_192,
             window_bytes: 32 << 20,
             page_rows: 2_048,
@@ -109,6 +114,15 @@ impl Settings {
     pub(super) fn policy_of(&self, topic: &Topic) -> RetryPolicy {
         let policy = self.retry.iter().find(|(pattern, _)| pattern.matches(topic.as_str())).map(|(_, policy)| *policy);
         policy.unwrap_or_default()
+    }
+
+    /// What becomes of a message of this topic, or of a row that is no message, when it is given up.
+    pub(super) fn on_dead(&self, topic: Option<&Topic>) -> OnDead {
+        let applies = |pattern: &TopicPattern| match topic {
+            Some(topic) => pattern.matches(topic.as_str()),
+            None => *pattern == TopicPattern::every(),
+        };
+        self.on_dead.iter().find(|(pattern, _)| applies(pattern)).map(|(_, on_dead)| *on_dead).unwrap_or_default()
     }
 
     fn indexed(&self) -> impl Iterator<Item = (DestinationIndex, &DestinationSettings)> {

@@ -8,8 +8,8 @@ use super::destinations::{DestinationIndex, Destinations};
 use super::events::{Action, Note};
 use crate::error::{Error, ErrorKind};
 use crate::lane::{HeldLane, Lane};
-use crate::row::RowId;
-use crate::seams::{Attempt, DeadReason, FailedAttempt, Outcome, Settled, Settlement};
+use crate::row::{RowId, RowSet};
+use crate::seams::{Attempt, Outcome, Settled, Settlement};
 use crate::tick::Tick;
 
 /// The most rows of one settle.
@@ -109,32 +109,8 @@ impl Machine {
         self.record(row, Outcome::Retry { after, attempts, waiting_for, progress, failures });
     }
 
-    fn give_up(&mut self, row: RowId) {
-        let Some(entry) = self.window.get(row) else { return };
-        let failures = entry.failures.clone();
-        let text = failures.last().map(|failure| failure.text.clone()).unwrap_or_default();
-        let id = entry.message.as_ref().map(|message| message.id);
-        self.notes.push(Note::Dead { id, row, reason: DeadReason::Attempts, text });
-        for outlet in &mut self.outlets {
-            outlet.forget(row);
-        }
-        self.bury(row, DeadReason::Attempts, failures);
-    }
-
-    pub(super) fn bury(&mut self, row: RowId, reason: DeadReason, failures: Vec<FailedAttempt>) {
-        let Some(entry) = self.window.get_mut(row) else { return };
-        let waiting = std::mem::take(&mut entry.waiting);
-        let owed = waiting.with(entry.parked).with(entry.failed).with(entry.lapsed);
-        let (attempts, key) = (entry.attempts, entry.key.clone());
-        if let Some(record) = key.as_ref().and_then(|key| self.keys.get_mut(key)) {
-            record.queues.iter_mut().for_each(|queue| queue.remove(row));
-        }
-        let waiting_for = self.still_owed(row, owed);
-        self.record(row, Outcome::Dead { reason, attempts, waiting_for, failures });
-    }
-
     /// The column `waiting_for`: null while every matching route is owed and nothing was accepted.
-    fn still_owed(&self, row: RowId, owed: Destinations) -> Option<Vec<crate::address::DestinationName>> {
+    pub(super) fn still_owed(&self, row: RowId, owed: Destinations) -> Option<Vec<crate::address::DestinationName>> {
         let entry = self.window.get(row)?;
         if entry.owes_every_route && entry.accepted.is_empty() {
             return None;
@@ -145,7 +121,7 @@ impl Machine {
     }
 
     pub(super) fn record(&mut self, row: RowId, outcome: Outcome) {
-        if matches!(outcome, Outcome::Dead { .. }) {
+        if matches!(outcome, Outcome::Dead { .. } | Outcome::Holding { .. }) {
             self.hold_key(row);
         }
         let Some(entry) = self.window.get_mut(row) else { return };
@@ -188,7 +164,7 @@ impl Machine {
                 self.settling.store_is_away = false;
                 self.store_is_back();
                 self.count(&batch, &settled);
-                let changed: HashSet<RowId> = settled.rows.iter().copied().collect();
+                let changed: RowSet = settled.rows.iter().copied().collect();
                 let locked: HashSet<Lane> = settled.lanes.iter().copied().collect();
                 for (stay, settlement) in batch {
                     if !self.window.stays(settlement.row, stay) {
@@ -240,12 +216,13 @@ impl Machine {
         let Some(key) = entry.key else { return };
         if let Some(record) = self.keys.get_mut(&key) {
             record.members = record.members.saturating_sub(1);
-            record.let_go(entry.parked.with(entry.failed), entry.failed);
+            record.let_go(row, entry.parked.with(entry.failed), entry.failed);
             record.burying = record.burying.saturating_sub(usize::from(entry.holds_key));
             match settlement.outcome {
                 Outcome::SetAside { .. } => record.look_again = true,
+                Outcome::Holding { .. } if changed => record.look_again = true,
                 // Where the row is gone, nothing will bring the key back but a look.
-                Outcome::Retry { .. } if !changed => {
+                Outcome::Retry { .. } | Outcome::Holding { .. } if !changed => {
                     record.scheduled = Destinations::NONE;
                     record.look_again = true;
                 }
@@ -253,7 +230,11 @@ impl Machine {
                 | Outcome::Delivered
                 | Outcome::Dropped
                 | Outcome::Dead { .. }
+                | Outcome::Holding { .. }
                 | Outcome::Suspected { .. } => {}
+            }
+            if !matches!(settlement.outcome, Outcome::Holding { .. }) {
+                record.stop_relying_on_its_head();
             }
         }
         if entry.holds_key {
@@ -272,7 +253,11 @@ impl Machine {
             match settlement.outcome {
                 Outcome::Delivered => delivered += 1,
                 Outcome::SetAside { .. } => aside += 1,
-                Outcome::Retry { .. } | Outcome::Dead { .. } | Outcome::Dropped | Outcome::Suspected { .. } => {}
+                Outcome::Retry { .. }
+                | Outcome::Dead { .. }
+                | Outcome::Holding { .. }
+                | Outcome::Dropped
+                | Outcome::Suspected { .. } => {}
             }
         }
         if delivered > 0 {

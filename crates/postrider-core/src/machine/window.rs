@@ -1,6 +1,6 @@
 //! The rows in memory: bounded by number and by bytes.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::destinations::Destinations;
 use crate::address::DestinationName;
 use crate::lane::{Lane, Term};
 use crate::message::{Key, Message, MessageId, Topic};
-use crate::row::{Head, RowId};
+use crate::row::{Head, RowId, RowMap};
 use crate::seams::{FailedAttempt, Room};
 use crate::tick::Tick;
 
@@ -84,7 +84,7 @@ impl Entry {
 /// The rows in memory.
 #[derive(Debug)]
 pub(super) struct Window {
-    rows: HashMap<RowId, Entry>,
+    rows: RowMap<Entry>,
     /// Rows that will be over, by time; those whose time has passed are not among them.
     ends: BTreeSet<(Tick, RowId)>,
     bytes: usize,
@@ -94,7 +94,7 @@ pub(super) struct Window {
 
 impl Window {
     pub(super) fn new(max_rows: usize, max_bytes: usize) -> Self {
-        Self { rows: HashMap::new(), ends: BTreeSet::new(), bytes: 0, max_rows, max_bytes }
+        Self { rows: RowMap::default(), ends: BTreeSet::new(), bytes: 0, max_rows, max_bytes }
     }
 
     pub(super) fn contains(&self, row: RowId) -> bool {

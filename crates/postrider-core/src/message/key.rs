@@ -9,8 +9,8 @@ pub struct Key(Arc<str>);
 
 impl Key {
     /// A key as it stands; [`Message::validate`](crate::Message::validate) checks it.
-    pub fn unchecked(key: impl Into<String>) -> Self {
-        Self(Arc::from(key.into()))
+    pub fn unchecked(key: impl AsRef<str>) -> Self {
+        Self(Arc::from(key.as_ref()))
     }
 
     /// Stands for all messages of an outbox in which they have one order, with a key and without. No message has this
@@ -37,13 +37,17 @@ pub struct Topic(Arc<str>);
 
 impl Topic {
     /// A topic as it stands; [`Message::validate`](crate::Message::validate) checks it.
-    pub fn unchecked(topic: impl Into<String>) -> Self {
-        Self(Arc::from(topic.into()))
+    pub fn unchecked(topic: impl AsRef<str>) -> Self {
+        Self(Arc::from(topic.as_ref()))
     }
 
     /// The topic.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    pub(crate) fn shared(&self) -> Arc<str> {
+        Arc::clone(&self.0)
     }
 }
 

@@ -97,7 +97,7 @@ impl Message {
     pub fn new(topic: impl Into<String>, payload: impl Into<Bytes>) -> Self {
         Self {
             id: MessageId::fresh(),
-            topic: Topic::unchecked(topic),
+            topic: Topic::unchecked(Into::<String>::into(topic)),
             key: None,
             payload: payload.into(),
             content_type: None,

@@ -12,8 +12,8 @@ pub use broker::{
 };
 pub use leases::{Leases, Renewal};
 pub use operator::{
-    DeadFilter, DeadGroup, Explained, Finding, Held, LaneStatus, Level, Measured, MemberStatus, Operator, Position,
-    Pruned, Retention, RowView, Standing, StoreStatus, Subject,
+    DeadFilter, DeadGroup, Explained, Finding, Held, HeldKey, LaneStatus, Level, Measured, MemberStatus, Operator,
+    Position, Pruned, Retention, RowView, Standing, StoreStatus, Subject,
 };
 pub use settler::{DeadReason, FailedAttempt, Outcome, Settled, Settlement, Settler};
 pub use source::{Page, Room, Source};

@@ -52,6 +52,19 @@ pub struct LaneStatus {
     pub term: Term,
 }
 
+/// A key that a dead letter holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldKey {
+    /// The key.
+    pub key: Key,
+    /// The message that holds it.
+    pub by: MessageId,
+    /// How long ago that was given up.
+    pub since: Duration,
+    /// The messages that wait behind it.
+    pub waiting: Measured,
+}
+
 /// The outbox in numbers, without counting the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreStatus {
@@ -67,6 +80,10 @@ pub struct StoreStatus {
     pub dead: Measured,
     /// Of these, those whose key waits for an operator.
     pub holding: Measured,
+    /// Of the set aside, those that wait behind a dead letter which holds their key.
+    pub held_back: Measured,
+    /// The keys that were held first, at most five.
+    pub held: Vec<HeldKey>,
     /// The age of the oldest message to be delivered that is due.
     pub oldest_age: Option<Duration>,
     /// The last failures of retrying messages, newest first, at most five: destination and text.
@@ -140,6 +157,8 @@ pub struct Held {
     pub behind: RowId,
     /// That row's message.
     pub id: MessageId,
+    /// That row's state: [`RowState::Holding`] when only an operator lets the others pass.
+    pub state: RowState,
 }
 
 /// An explanation of one row.
@@ -168,6 +187,8 @@ pub struct DeadFilter {
     pub reason: Option<DeadReason>,
     /// Given up at least this long ago.
     pub older_than: Option<Duration>,
+    /// In this state: [`RowState::Dead`] for those whose key went on, [`RowState::Holding`] for those that hold it.
+    pub state: Option<RowState>,
 }
 
 /// A page of a list: rows after a row, at most so many.
@@ -251,13 +272,14 @@ pub trait Operator: Send + Debug {
     async fn dead_groups(&mut self, filter: &DeadFilter) -> Result<Vec<DeadGroup>>;
 
     /// Makes up to `limit` dead letters pending again, oldest row first, with the same id, no attempts and due now.
-    /// Returns their ids; a second replay of the same ones finds nothing.
+    /// Returns their ids; a second replay of the same ones finds nothing. A row that held its key goes first, and those
+    /// behind it follow in order.
     async fn replay(&mut self, filter: &DeadFilter, limit: u32) -> Result<Vec<MessageId>>;
 
-    /// Removes up to `limit` dead letters for good and returns their ids.
+    /// Removes up to `limit` dead letters for good and returns their ids. A key that one of them held goes on.
     async fn discard(&mut self, filter: &DeadFilter, limit: u32) -> Result<Vec<MessageId>>;
 
-    /// Removes what is past its retention, up to `limit` rows of each kind.
+    /// Removes what is past its retention, up to `limit` rows of each kind; a key that one of them held goes on.
     async fn prune(&mut self, retention: &Retention, limit: u32) -> Result<Pruned>;
 
     /// What [`prune`](Self::prune) would remove in all.

@@ -121,6 +121,17 @@ pub enum Outcome {
         /// What failed this time; where nothing did, no attempt is recorded.
         failures: Vec<FailedAttempt>,
     },
+    /// Given up, and its key waits for an operator: the row stays where it is, in state 3.
+    Holding {
+        /// Why.
+        reason: DeadReason,
+        /// Charged attempts in all.
+        attempts: u32,
+        /// The destinations at which the key waits: those that never accepted the row; none means every one.
+        waiting_for: Option<Vec<DestinationName>>,
+        /// What failed this time.
+        failures: Vec<FailedAttempt>,
+    },
 }
 
 /// A row and what became of it.

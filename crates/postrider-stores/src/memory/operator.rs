@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use postrider_core::{
-    DeadFilter, DeadGroup, DeadReason, Error, ErrorKind, Explained, Finding, Held, LaneStatus, Level, Measured,
-    MemberStatus, Message, MessageId, Operator, Position, Pruned, RelayId, Result, Retention, RowId, RowState, RowView,
-    Standing, StoreStatus, Subject, Timestamp,
+    DeadFilter, DeadGroup, DeadReason, Error, ErrorKind, Explained, Finding, Held, HeldKey, Key, LaneStatus, Level,
+    Measured, MemberStatus, Message, MessageId, Operator, Position, Pruned, RelayId, Result, Retention, RowId,
+    RowState, RowView, Standing, StoreStatus, Subject, Timestamp,
 };
 
 use super::MemoryStore;
@@ -20,6 +20,7 @@ pub(super) struct MemoryOperator(pub(super) MemoryStore);
 
 const EXPLAINED: usize = 100;
 const RECENT: usize = 5;
+const HELD_KEYS: usize = 5;
 
 #[async_trait]
 impl Operator for MemoryOperator {
@@ -48,6 +49,8 @@ impl Operator for MemoryOperator {
             set_aside: count(&|stored| stored.state == RowState::SetAside),
             dead: count(&dead),
             holding: count(&|stored| stored.state == RowState::Holding),
+            held_back: count(&|stored| stored.state == RowState::SetAside && is_held(&tables, stored)),
+            held: held_keys(&tables, bound),
             oldest_age: oldest.max(),
             recent_errors: retried.iter().filter_map(|stored| latest(stored.errors.as_deref()?)).take(RECENT).collect(),
             members: tables.members.keys().filter_map(|id| member(&tables, *id)).collect(),
@@ -136,7 +139,7 @@ impl Operator for MemoryOperator {
     async fn discard(&mut self, filter: &DeadFilter, limit: u32) -> Result<Vec<MessageId>> {
         let mut tables = self.0.lock();
         let rows: Vec<RowId> = meant(&tables, filter).take(limit as usize).map(|(id, _)| id).collect();
-        Ok(rows.into_iter().filter_map(|id| tables.take(id)).map(|stored| stored.message.id).collect())
+        Ok(rows.into_iter().filter_map(|id| tables.remove_dead(id)).map(|stored| stored.message.id).collect())
     }
 
     async fn prune(&mut self, retention: &Retention, limit: u32) -> Result<Pruned> {
@@ -145,7 +148,7 @@ impl Operator for MemoryOperator {
         let limit = limit as usize;
         let pruned = Pruned { delivered: delivered.len().min(limit) as u64, dead: dead.len().min(limit) as u64 };
         for id in dead.into_iter().take(limit) {
-            tables.take(id);
+            tables.remove_dead(id);
         }
         let gone: Vec<RowId> = delivered.into_iter().take(limit).collect();
         tables.delivered.retain(|row| !gone.contains(&row.row));
@@ -185,6 +188,36 @@ fn dead(stored: &Stored) -> bool {
     matches!(stored.state, RowState::Dead | RowState::Holding)
 }
 
+/// Whether the row's key is held. (What is set aside stands behind what holds it.)
+fn is_held(tables: &Tables, stored: &Stored) -> bool {
+    let holds = |id: RowId| tables.rows.get(&id).is_some_and(|row| row.state == RowState::Holding);
+    stored.message.key.as_ref().is_some_and(|key| tables.exceptions(key).any(holds))
+}
+
+fn held_keys(tables: &Tables, bound: u32) -> Vec<HeldKey> {
+    let now = tables.now();
+    let mut held: BTreeMap<&Key, &Stored> = BTreeMap::new();
+    for stored in tables.rows.values().filter(|stored| stored.state == RowState::Holding) {
+        if let Some(key) = &stored.message.key {
+            held.entry(key).or_insert(stored);
+        }
+    }
+    let mut heads: Vec<(&Key, &Stored)> = held.into_iter().collect();
+    heads.sort_by_key(|(_, head)| head.dead_at);
+    let waiting = |key: &Key| {
+        let aside = |id: &RowId| tables.rows.get(id).is_some_and(|row| row.state == RowState::SetAside);
+        let n = tables.exceptions(key).filter(aside).count() as u64;
+        if n <= u64::from(bound) { Measured::Exact(n) } else { Measured::Estimated(n) }
+    };
+    let told = heads.into_iter().take(HELD_KEYS).map(|(key, head)| HeldKey {
+        key: key.clone(),
+        by: head.message.id,
+        since: head.dead_at.map_or(Duration::ZERO, |at| between(at, now)),
+        waiting: waiting(key),
+    });
+    told.collect()
+}
+
 fn meant<'a>(tables: &'a Tables, filter: &'a DeadFilter) -> impl Iterator<Item = (RowId, &'a Stored)> {
     let now = tables.now();
     let holds = move |stored: &Stored| {
@@ -193,6 +226,7 @@ fn meant<'a>(tables: &'a Tables, filter: &'a DeadFilter) -> impl Iterator<Item =
             && (filter.ids.is_empty() || filter.ids.contains(&message.id))
             && filter.topic.as_ref().is_none_or(|topic| message.topic.as_str() == topic)
             && filter.key.as_ref().is_none_or(|key| message.key.as_ref() == Some(key))
+            && filter.state.is_none_or(|state| stored.state == state)
             && filter.reason.is_none_or(|reason| stored.dead_reason == Some(reason))
             && filter.older_than.is_none_or(|age| stored.dead_at.is_some_and(|at| between(at, now) >= age))
     };
@@ -215,7 +249,8 @@ fn member(tables: &Tables, id: RelayId) -> Option<MemberStatus> {
 
 fn held(tables: &Tables, id: RowId, stored: &Stored) -> Option<Held> {
     let behind = tables.first_exception(stored).filter(|first| live(stored) && *first < id)?;
-    Some(Held { behind, id: tables.rows.get(&behind)?.message.id })
+    let first = tables.rows.get(&behind)?;
+    Some(Held { behind, id: first.message.id, state: first.state })
 }
 
 fn view(row: RowId, stored: &Stored) -> RowView {

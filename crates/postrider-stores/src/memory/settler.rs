@@ -61,8 +61,10 @@ fn changed(mut stored: Stored, me: RelayId, settlement: &Settlement, now: Timest
             stored.next_attempt_at = None;
         }
         Outcome::Suspected { suspicion } => stored.suspicion = *suspicion,
-        Outcome::Dead { reason, attempts, waiting_for, failures } => {
-            stored.state = RowState::Dead;
+        Outcome::Dead { reason, attempts, waiting_for, failures }
+        | Outcome::Holding { reason, attempts, waiting_for, failures } => {
+            let holds = matches!(settlement.outcome, Outcome::Holding { .. });
+            stored.state = if holds { RowState::Holding } else { RowState::Dead };
             stored.attempts = *attempts;
             stored.waiting_for.clone_from(waiting_for);
             stored.errors = appended(stored.errors.as_deref(), now, me, settlement.attempt, failures);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use postrider_core::{Error, ErrorKind, LaneCount, Result, Secret, Store};
 
 use super::migrate::{migrate, migrate_check};
-use super::{Names, Pooling, PostgresOptions, PostgresStore, ddl};
+use super::{Names, Pooling, PostgresOptions, PostgresStore, ddl, remove};
 use crate::registry::{Backend, StoreOptions};
 
 /// The number of lanes of an outbox for which none was asked.
@@ -33,6 +33,7 @@ pub const BACKEND: Backend = Backend {
             migrate(&store, lanes).await
         })
     },
+    remove: |url, options| Box::pin(async move { remove(&read(url, options)?).await }),
     ddl: |options| Ok(ddl(&names(&options.store)?, options.lanes.unwrap_or_else(default_lanes))),
 };
 

@@ -46,6 +46,16 @@ pub(super) fn fetched(rows: &[tokio_postgres::Row]) -> Result<usize> {
     Ok(usize::try_from(fetched).unwrap_or(0))
 }
 
+/// How many rows stand before the first whose payload was too heavy to come.
+pub(super) fn light(rows: &[tokio_postgres::Row]) -> Result<usize> {
+    for (place, row) in rows.iter().enumerate() {
+        if get::<Option<&[u8]>>(row, "payload")?.is_none() {
+            return Ok(place);
+        }
+    }
+    Ok(rows.len())
+}
+
 /// A column that has the type it was made with.
 pub(super) fn get<'r, T: FromSql<'r>>(row: &'r tokio_postgres::Row, column: &str) -> Result<T> {
     row.try_get(column).map_err(|error| {
@@ -133,8 +143,8 @@ fn malformed(row: &tokio_postgres::Row, reason: String) -> Content {
 fn head_of(row: &tokio_postgres::Row) -> Result<Head, String> {
     Ok(Head {
         id: Some(MessageId(read(row, "message_id")?)),
-        topic: Topic::unchecked(read::<String>(row, "topic")?),
-        key: read::<Option<String>>(row, "key")?.map(Key::unchecked),
+        topic: Topic::unchecked(read::<&str>(row, "topic")?),
+        key: read::<Option<&str>>(row, "key")?.map(Key::unchecked),
         suspicion: u16::try_from(read::<i16>(row, "suspicion")?).unwrap_or(0),
         has_retry: read(row, "has_retry")?,
     })
@@ -153,8 +163,8 @@ fn unchecked_message(row: &tokio_postgres::Row) -> Result<Message, String> {
     let named = |column: &'static str| move |reason: String| format!("{column}: {reason}");
     Ok(Message {
         id: MessageId(read(row, "message_id")?),
-        topic: Topic::unchecked(read::<String>(row, "topic")?),
-        key: read::<Option<String>>(row, "key")?.map(Key::unchecked),
+        topic: Topic::unchecked(read::<&str>(row, "topic")?),
+        key: read::<Option<&str>>(row, "key")?.map(Key::unchecked),
         payload: Bytes::copy_from_slice(payload),
         content_type: read(row, "content_type")?,
         headers: object("headers")?.map_or(Ok(Headers::default()), Headers::from_json).map_err(named("headers"))?,

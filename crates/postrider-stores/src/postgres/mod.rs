@@ -44,6 +44,8 @@ mod options;
 #[cfg(feature = "postgres")]
 mod read_sql;
 #[cfg(feature = "postgres")]
+mod removal;
+#[cfg(feature = "postgres")]
 mod settle_sql;
 #[cfg(feature = "postgres")]
 mod settler;
@@ -66,6 +68,7 @@ pub use self::{
     backend::BACKEND,
     migrate::{Installed, migrate, migrate_check},
     options::{Encryption, Pooling, PostgresOptions},
+    removal::remove,
     store::PostgresStore,
 };
 

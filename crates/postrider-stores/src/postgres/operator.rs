@@ -59,6 +59,7 @@ struct Filter<'f> {
     key: Option<&'f str>,
     reason: Option<i16>,
     age: Option<i64>,
+    state: Option<i16>,
 }
 
 impl<'f> Filter<'f> {
@@ -69,6 +70,7 @@ impl<'f> Filter<'f> {
             key: filter.key.as_ref().map(Key::as_str),
             reason: filter.reason.map(DeadReason::code),
             age: filter.older_than.map(age),
+            state: filter.state.map(RowState::code),
         }
     }
 
@@ -79,6 +81,7 @@ impl<'f> Filter<'f> {
             (&self.key, Type::TEXT),
             (&self.reason, Type::INT2),
             (&self.age, Type::INT8),
+            (&self.state, Type::INT2),
         ]
     }
 }
@@ -114,11 +117,12 @@ fn view(row: &tokio_postgres::Row) -> Result<RowView> {
 fn explained(row: &tokio_postgres::Row) -> Result<Explained> {
     let behind: Option<i64> = get(row, "behind")?;
     let behind_id: Option<Uuid> = get(row, "behind_id")?;
+    let state = get::<Option<i16>>(row, "behind_state")?.and_then(RowState::from_code).unwrap_or(RowState::Pending);
     let owner: Option<Uuid> = get(row, "owner")?;
     let (name, left): (Option<String>, Option<i64>) = (get(row, "owner_name")?, get(row, "lease_left")?);
     Ok(Explained {
         standing: Standing::Outbox(Box::new(view(row)?)),
-        held: behind.zip(behind_id).map(|(behind, id)| Held { behind: RowId(behind), id: MessageId(id) }),
+        held: behind.zip(behind_id).map(|(behind, id)| Held { behind: RowId(behind), id: MessageId(id), state }),
         owner: owner.map(|id| MemberStatus {
             id,
             name: name.unwrap_or_default(),

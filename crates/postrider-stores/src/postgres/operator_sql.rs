@@ -9,29 +9,32 @@ o.id, o.lane, o.state, o.message_id, o.topic, o.key, o.payload, o.content_type, 
     };
 }
 
-/// `$1` ids, `$2` topic, `$3` key, `$4` reason, `$5` least age in microseconds; null for "any".
+/// `$1` ids, `$2` topic, `$3` key, `$4` reason, `$5` least age in microseconds, `$6` state; null for "any".
 macro_rules! meant {
     () => {
         "\
 o.state in (1, 3) and ($1::uuid[] is null or o.message_id = any($1)) and ($2::text is null or o.topic = $2)
    and ($3::text is null or o.key = $3) and ($4::smallint is null or o.dead_reason = $4)
-   and ($5::bigint is null or o.dead_at <= (select clock_timestamp()) - $5 * interval '1 microsecond')"
+   and ($5::bigint is null or o.dead_at <= (select clock_timestamp()) - $5 * interval '1 microsecond')
+   and ($6::smallint is null or o.state = $6)"
     };
 }
 
-/// Removes what was picked. When a row that held its key goes, the key's first waiting row is made due, so that the due
-/// query finds it: nothing else looks at rows that an operator changed.
+/// Removes what was picked. When a row that held its key goes, the first row set aside behind it is made due, so that
+/// the due query finds it: nothing else looks at rows that an operator changed. One that a relay is settling at this moment
+/// is passed over, so that neither waits for the other: any row of the key does, because the relay then looks at them all.
 macro_rules! removing {
     () => {
         "\
 d as (delete from {outbox} o using picked where o.id = picked.id returning o.id, o.message_id, o.lane, o.key, o.state),
 freed as (
   update {outbox} o set state = 0, next_attempt_at = statement_timestamp()
-   where o.id in (
-     select (select w.id from {outbox} w where w.lane = d.lane and w.key = d.key
-                and (w.state in (2, 3) or w.next_attempt_at is not null) and w.id not in (select p.id from picked p)
-              order by w.id limit 1)
-       from d where d.state = 3 and d.key is not null)
+   where o.id = any(array(
+     select f.id from d cross join lateral (
+       select w.id from {outbox} w
+        where w.lane = d.lane and w.key = d.key and w.id > d.id and (w.state in (2, 3) or w.next_attempt_at is not null) and w.state = 2
+        order by w.id limit 1 for update skip locked) f
+      where d.state = 3 and d.key is not null))
      and o.state = 2)"
     };
 }
@@ -45,13 +48,56 @@ select (select count(*) from (
 /// Each of these walks a partial index of exceptions, and stops above `$1`.
 pub(super) const EXCEPTIONS: &str = "\
 select (select count(*) from (select from {outbox} where state in (1, 3) limit $1 + 1) o) as dead,
-       (select count(*) from (select from {outbox} where state = 3 limit $1 + 1) o) as holding,
+       (select count(*) from (select from {outbox} where state in (1, 3) and state <> 1 limit $1 + 1) o) as holding,
        (select count(*) from (select from {outbox} where state = 2 limit $1 + 1) o) as set_aside,
        (select count(*) from (select from {outbox} where next_attempt_at is not null and state = 0 limit $1 + 1) o) as retrying,
        (select count(*) from (
           select from {outbox}
            where state = 0 and (next_attempt_at is not null or deliver_at is not null) and next_attempt_at is null
              and coalesce(next_attempt_at, deliver_at) > (select clock_timestamp()) limit $1 + 1) o) as delayed";
+
+/// The first head of each key that is held. `state <> 1` keeps the planner on the index of dead letters: that of
+/// exceptions may hold millions of rows behind one head.
+macro_rules! heads {
+    () => {
+        "\
+select o.id, o.lane, o.key, o.message_id, o.dead_at from {outbox} o
+ where o.state in (1, 3) and o.state <> 1 and o.key is not null
+   and not exists (
+     select from {outbox} p where p.lane = o.lane and p.key = o.key and p.id < o.id
+        and (p.state in (2, 3) or p.next_attempt_at is not null) and p.state = 3)"
+    };
+}
+
+/// What waits behind the head `h`.
+macro_rules! behind {
+    () => {
+        "\
+select from {outbox} a where a.lane = h.lane and a.key = h.key and a.id > h.id
+   and (a.state in (2, 3) or a.next_attempt_at is not null) and a.state = 2"
+    };
+}
+
+/// The keys that were held first, at most five, each with how many rows wait, counted up to one more than `$1`.
+pub(super) const HELD: &str = concat!(
+    "\
+select h.key, h.message_id, (select count(*) from (",
+    behind!(),
+    " limit $1 + 1) n) as waiting,
+       case when isfinite(h.dead_at) then (extract(epoch from clock_timestamp() - h.dead_at) * 1000000)::bigint end as since
+  from (",
+    heads!(),
+    " order by o.id limit 5) h order by h.id"
+);
+
+/// How many rows wait behind all of them, counted up to one more than `$1`.
+pub(super) const HELD_BACK: &str = concat!(
+    "select count(*) as held_back from (select from (",
+    heads!(),
+    ") h cross join lateral (",
+    behind!(),
+    ") b limit $1 + 1) n"
+);
 
 /// The database's own estimates: rows of the table, and entries of the indexes of exceptions, where they are known.
 pub(super) const ESTIMATES: &str = "\
@@ -88,13 +134,13 @@ pub(super) const EXPLAIN: &str = concat!(
     "select ",
     view!(),
     ",
-       h.id as behind, h.message_id as behind_id, r.id as owner, r.name as owner_name, clock_timestamp() as now,
+       h.id as behind, h.message_id as behind_id, h.state as behind_state, r.id as owner, r.name as owner_name, clock_timestamp() as now,
        greatest((extract(epoch from r.expires_at - clock_timestamp()) * 1000000)::bigint, 0) as lease_left
   from {outbox} o
   left join {lane} l on l.lane = o.lane
   left join {relay} r on r.id = l.owner and isfinite(r.expires_at)
   left join lateral (
-    select h.id, h.message_id from {outbox} h
+    select h.id, h.message_id, h.state from {outbox} h
      where o.state in (0, 2) and h.lane = o.lane and ($3 or h.key = o.key) and h.id < o.id
        and (h.state in (2, 3) or h.next_attempt_at is not null)
      order by h.id limit 1) h on true
@@ -107,9 +153,9 @@ pub(super) const EXPLAIN_DELIVERED: &str = "\
 select id, message_id, key, topic, settled_at, clock_timestamp() as now
   from {delivered} where message_id = $1 or key = $2 order by id limit $3";
 
-/// `$6` the row after which, `$7` the limit.
+/// `$7` the row after which, `$8` the limit.
 pub(super) const DEAD: &str =
-    concat!("select ", view!(), "\n  from {outbox} o\n where ", meant!(), " and o.id > $6 order by o.id limit $7");
+    concat!("select ", view!(), "\n  from {outbox} o\n where ", meant!(), " and o.id > $7 order by o.id limit $8");
 
 pub(super) const DEAD_GROUPS: &str = concat!(
     "\
@@ -121,12 +167,12 @@ select o.topic, o.dead_reason, count(*) as number,
     " group by o.topic, o.dead_reason order by o.topic, o.dead_reason"
 );
 
-/// `$6` the limit. Equal instants for all rows of the statement, so that the id decides among those of a key; rows that
+/// `$7` the limit. Equal instants for all rows of the statement, so that the id decides among those of a key; rows that
 /// another operator has locked are his. What an operator sends again does not expire.
 pub(super) const REPLAY: &str = concat!(
     "with picked as materialized (\n  select o.id from {outbox} o where ",
     meant!(),
-    "\n order by o.id limit $6 for update skip locked),
+    "\n order by o.id limit $7 for update skip locked),
 u as (
   update {outbox} o
      set state = 0, attempts = 0, next_attempt_at = statement_timestamp(), dead_at = null, dead_reason = null,
@@ -135,11 +181,11 @@ u as (
 select message_id from u order by id"
 );
 
-/// `$6` the limit.
+/// `$7` the limit.
 pub(super) const DISCARD: &str = concat!(
     "with picked as materialized (\n  select o.id from {outbox} o where ",
     meant!(),
-    "\n order by o.id limit $6 for update skip locked),\n",
+    "\n order by o.id limit $7 for update skip locked),\n",
     removing!(),
     "\nselect message_id from d order by id"
 );

@@ -1,11 +1,14 @@
 //! The statements that find rows. Their shapes are what a planner without statistics still runs by index; each was
 //! measured (`docs/adr`), and each regression has a test.
 
-/// What stands before a row `o` of a page, where the messages of a key have one order: null when nothing does.
+/// What stands before a row `o` of a page, where the messages of a key have one order: null when nothing does. It is
+/// asked under one more condition.
 macro_rules! behind_its_key {
-    () => {
-        "\
-case when o.key is not null and exists (
+    ($when:expr) => {
+        concat!(
+            "case when ",
+            $when,
+            " and o.key is not null and exists (
          select from {outbox} h where h.lane = o.lane and h.key = o.key and h.id < o.id
             and (h.state in (2, 3) or h.next_attempt_at is not null))
        then (
@@ -14,6 +17,23 @@ case when o.key is not null and exists (
                     and (h.state in (2, 3) or h.next_attempt_at is not null) order by h.id limit 33) w
            left join lateral unnest(w.waiting_for) owed on true)
        end"
+        )
+    };
+}
+
+/// Each row looks for the head of its key, or there is any exceptional row at all, which is asked once per statement:
+/// in a large page without any, that look is most of the work. In a small one it is little, and the one question could
+/// cost more, where many dead rows stand in the index under somebody's old snapshot.
+///
+/// The order is what makes the planner ask the index of these rows; inside an `exists` it would be dropped.
+macro_rules! each_or_any {
+    ($each:literal) => {
+        concat!(
+            "(",
+            $each,
+            " or (select true from {outbox} where state in (2, 3) or next_attempt_at is not null
+                        order by lane, key, id limit 1) is true)"
+        )
     };
 }
 
@@ -112,10 +132,44 @@ pub(super) struct Pages {
 macro_rules! pages {
     ($inner:expr, $order:expr, $careful:expr) => {
         Pages {
-            of_keys: page!("", behind_its_key!(), $inner, $order, $careful),
+            of_keys: page!("", behind_its_key!("true"), $inner, $order, $careful),
             of_all: page!(exceptions_of_all!(), behind_any!(), $inner, $order, $careful),
         }
     };
+}
+
+/// The rows by ascending id, where none is expected to be heavy: `$1` is the most bytes of each, and a heavier payload
+/// comes as null, which ends the page before it.
+///
+/// The sums of the exact page cost more than everything else of it.
+macro_rules! light_page {
+    ($inner:expr, $order:literal, $each:literal) => {
+        concat!(
+            "\
+select o.id, o.lane, o.message_id, o.topic, o.key, o.created_at, o.deliver_at, o.expires_at, o.state, o.attempts,
+       o.next_attempt_at, o.waiting_for, o.progress::text, o.suspicion, (select clock_timestamp()) as read_at,
+       null::integer as head, case when octet_length(o.payload) <= $1 then o.payload end as payload, o.content_type,
+       o.headers::text, o.attributes::text, o.retry::text,
+       ",
+            behind_its_key!(each_or_any!($each)),
+            " as closed
+  from (",
+            $inner,
+            ") o
+ order by ",
+            $order
+        )
+    };
+}
+
+/// A statement of the hot path in its two forms.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Hot {
+    /// Bounded by bytes, whatever the rows weigh; the last parameter are the lanes of which heads are wanted.
+    pub(super) exact: Pages,
+    /// For rows of which none is heavy, no lane of which heads are wanted, and an order per key; the last parameter is
+    /// whether each row looks for the head of its key, however many rows there are.
+    pub(super) light: &'static str,
 }
 
 /// The present: its snapshot, and what tells this server's life from another.
@@ -137,8 +191,9 @@ update {outbox} set xid = pg_current_xact_id()
 /// A. The steady difference of two snapshots: `$2` lanes, `$3` P, `$4` C, `$5` the limit.
 ///
 /// `= any (array (...))` and not a join: a join may scan the whole outbox on every poll.
-pub(super) const DIFFERENCE: Pages = pages!(
-    "
+macro_rules! difference {
+    () => {
+        "
         select * from {outbox}
          where lane = any($2) and xid >= pg_snapshot_xmax($3::text::pg_snapshot)
            and xid < pg_snapshot_xmax($4::text::pg_snapshot) and pg_visible_in_snapshot(xid, $4::text::pg_snapshot)
@@ -150,40 +205,47 @@ pub(super) const DIFFERENCE: Pages = pages!(
                                 where pg_visible_in_snapshot(x, $4::text::pg_snapshot)))
            and state = 0 and next_attempt_at is null
          order by id limit $5
-      ",
-    "id",
-    "$6"
-);
+      "
+    };
+}
+
+pub(super) const DIFFERENCE: Hot =
+    Hot { exact: pages!(difference!(), "id", "$6"), light: light_page!(difference!(), "id", "$6") };
 
 /// B. A difference that did not fit one page goes on by primary key: `$2` lanes, `$3` P, `$4` C, `$5` the limit, `$6`
 /// the last id, `$7` the end of the span.
 ///
 /// A with a larger LIMIT would be quadratic.
-pub(super) const WALK: Pages = pages!(
-    "
+macro_rules! walk {
+    () => {
+        "
         select * from {outbox}
          where lane = any($2) and id > $6 and id <= $7 and pg_visible_in_snapshot(xid, $4::text::pg_snapshot)
            and not pg_visible_in_snapshot(xid, $3::text::pg_snapshot)
            and state = 0 and next_attempt_at is null
          order by id limit $5
-      ",
-    "id",
-    "$8"
-);
+      "
+    };
+}
+
+pub(super) const WALK: Hot = Hot { exact: pages!(walk!(), "id", "$8"), light: light_page!(walk!(), "id", "$8") };
 
 /// B. The backlog of lanes that are new to this relay: `$2` lanes, `$3` C, `$4` the limit, `$5` the last id, `$6` the
 /// end of the span. Only rows that can go; the due query and the walk of the exceptional keys find the others.
-pub(super) const BACKLOG: Pages = pages!(
-    "
+macro_rules! backlog {
+    () => {
+        "
         select * from {outbox}
          where lane = any($2) and id > $5 and id <= $6 and pg_visible_in_snapshot(xid, $3::text::pg_snapshot)
            and state = 0 and next_attempt_at is null
            and (deliver_at is null or deliver_at <= (select clock_timestamp()))
          order by id limit $4
-      ",
-    "id",
-    "$7"
-);
+      "
+    };
+}
+
+pub(super) const BACKLOG: Hot =
+    Hot { exact: pages!(backlog!(), "id", "$7"), light: light_page!(backlog!(), "id", "$7") };
 
 /// The last id of the table, by the primary key's end: where a walk in spans ends.
 pub(super) const LAST_ID: &str = "select coalesce(max(id), 0) from {outbox}";

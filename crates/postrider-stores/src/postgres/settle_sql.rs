@@ -76,7 +76,7 @@ u as (
                    where starts_with(y::text, f.value))
              ) e order by e.place desc limit 10
            ) k) end,
-         dead_at = case when n.state = 1 then clock_timestamp() end,
+         dead_at = case when n.state in (1, 3) then clock_timestamp() end,
          dead_reason = n.reason,
          suspicion = 0
     from unnest($6::bigint[], $7::smallint[], $8::bigint[], $9::integer[], $10::text[], $11::text[], $12::text[],

@@ -83,6 +83,9 @@ impl Changes {
                 (RowState::Pending, Some(micros(*after)), Some(*attempts), waiting_for, progress, &failures[..], None)
             }
             Outcome::SetAside { waiting_for } => (RowState::SetAside, None, None, waiting_for, None, &[][..], None),
+            Outcome::Holding { reason, attempts, waiting_for, failures } => {
+                (RowState::Holding, None, Some(*attempts), waiting_for, None, &failures[..], Some(reason.code()))
+            }
             Outcome::Dead { reason, attempts, waiting_for, failures } => {
                 (RowState::Dead, None, Some(*attempts), waiting_for, None, &failures[..], Some(reason.code()))
             }
@@ -134,6 +137,7 @@ fn suspicion(settlement: &Settlement) -> Option<(Lane, RowId, u16)> {
         | Outcome::Dropped
         | Outcome::Retry { .. }
         | Outcome::SetAside { .. }
+        | Outcome::Holding { .. }
         | Outcome::Dead { .. } => None,
     }
 }
@@ -193,9 +197,11 @@ impl Settler for PostgresSettler {
         let goes = |outcome: &Outcome| match outcome {
             Outcome::Delivered => true,
             Outcome::Dropped => !kept,
-            Outcome::Retry { .. } | Outcome::SetAside { .. } | Outcome::Suspected { .. } | Outcome::Dead { .. } => {
-                false
-            }
+            Outcome::Retry { .. }
+            | Outcome::SetAside { .. }
+            | Outcome::Suspected { .. }
+            | Outcome::Holding { .. }
+            | Outcome::Dead { .. } => false,
         };
         let gone = || batch.iter().filter(|settlement| goes(&settlement.outcome));
         let delivered: Vec<i64> = gone().map(|settlement| settlement.row.0).collect();

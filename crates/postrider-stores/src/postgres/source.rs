@@ -11,17 +11,34 @@ use super::cohort::{Cohort, Cohorts, Walk};
 use super::decode::{self, get};
 use super::link::{Link, Parameter, Purpose};
 use super::read_sql::{
-    ANY_EXCEPTION, BACKLOG, DIFFERENCE, DUE, EXCEPTIONAL_KEYS, KEY, LAST_ID, LOAD, MARK_BOOT, OBSERVE, Pages, RESTAMP,
-    SWEEP, WALK,
+    ANY_EXCEPTION, BACKLOG, DIFFERENCE, DUE, EXCEPTIONAL_KEYS, Hot, KEY, LAST_ID, LOAD, MARK_BOOT, OBSERVE, Pages,
+    RESTAMP, SWEEP, WALK,
 };
 use super::snapshot::{Life, Snapshot};
 
 /// Row numbers looked at by one statement where the planner cannot be told to walk the primary key.
 const SPAN: i64 = 64_000;
+/// Rows of a page after which the next one is expected to be large.
+const MANY: usize = 256;
 /// What tells whether the planner is told to walk.
 const SETTINGS: &str = "\
 select current_setting('enable_seqscan') = 'off' and current_setting('enable_bitmapscan') = 'off'
        and current_setting('enable_sort') = 'off' as walks";
+
+/// A statement of the hot path in its two forms, with its names in place.
+#[derive(Debug)]
+struct HotStatement {
+    exact: String,
+    light: String,
+}
+
+/// Which of them.
+#[derive(Debug, Clone, Copy)]
+enum Which {
+    Difference,
+    Walk,
+    Backlog,
+}
 
 /// The statements with their names in place.
 #[derive(Debug)]
@@ -29,9 +46,9 @@ struct Statements {
     observe: String,
     mark_boot: String,
     restamp: String,
-    difference: String,
-    walk: String,
-    backlog: String,
+    difference: HotStatement,
+    walk: HotStatement,
+    backlog: HotStatement,
     last_id: String,
     due: String,
     key: String,
@@ -53,6 +70,17 @@ pub(super) struct PostgresSource {
     /// The connection on which the cohorts tell the truth: none while a read runs, so that one that ends early is not
     /// believed.
     trusted: Option<u64>,
+    /// What to expect of the next rows.
+    weight: Weight,
+    /// How many rows the last page of the hot path had.
+    found: usize,
+}
+
+/// Whether rows are expected that only an exact page bounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Weight {
+    Light,
+    Heavy,
 }
 
 /// Whether a page took all there was.
@@ -69,13 +97,14 @@ impl PostgresSource {
         let names = &link.options().names;
         let one_order = lanes == LaneCount::ONE;
         let pages = |pages: Pages| names.fill(if one_order { pages.of_all } else { pages.of_keys });
+        let hot = |sql: Hot| HotStatement { exact: pages(sql.exact), light: names.fill(sql.light) };
         let sql = Statements {
             observe: names.fill(OBSERVE),
             mark_boot: names.fill(MARK_BOOT),
             restamp: names.fill(RESTAMP),
-            difference: pages(DIFFERENCE),
-            walk: pages(WALK),
-            backlog: pages(BACKLOG),
+            difference: hot(DIFFERENCE),
+            walk: hot(WALK),
+            backlog: hot(BACKLOG),
             last_id: names.fill(LAST_ID),
             due: pages(DUE),
             key: pages(KEY),
@@ -83,7 +112,17 @@ impl PostgresSource {
             sweep: pages(SWEEP),
             load: pages(LOAD),
         };
-        Self { link, lanes, sql, cohorts: Cohorts::default(), life: None, span: None, trusted: None }
+        Self {
+            link,
+            lanes,
+            sql,
+            cohorts: Cohorts::default(),
+            life: None,
+            span: None,
+            trusted: None,
+            weight: Weight::Light,
+            found: 0,
+        }
     }
 
     pub(super) const PURPOSE: Purpose = Purpose::Hot;
@@ -171,19 +210,14 @@ impl PostgresSource {
         room: Room,
         careful: &[i16],
     ) -> Result<(Vec<Row>, Rest)> {
-        let (bytes, limit) = (count(room.bytes), count(room.rows.saturating_add(1)));
+        let one_more = Room { rows: room.rows.saturating_add(1), ..room };
+        let limit = count(one_more.rows);
         let lanes = cohort.numbers();
-        let parameters: [Parameter<'_>; 6] = [
-            (&bytes, Type::INT8),
-            (&lanes, Type::INT2_ARRAY),
-            (&read.text(), Type::TEXT),
-            (&now.text(), Type::TEXT),
-            (&limit, Type::INT8),
-            (&careful, Type::INT2_ARRAY),
-        ];
-        let found = self.link.query("reading new rows", &self.sql.difference, &parameters).await?;
-        let fetched = decode::fetched(&found)?;
-        let rows = found.iter().take(room.rows).map(decode::row).collect::<Result<Vec<_>>>()?;
+        let parameters: [Parameter<'_>; 4] =
+            [(&lanes, Type::INT2_ARRAY), (&read.text(), Type::TEXT), (&now.text(), Type::TEXT), (&limit, Type::INT8)];
+        let found = self.hot("reading new rows", Which::Difference, one_more, &parameters, careful).await?;
+        let (mut rows, fetched) = found;
+        rows.truncate(room.rows);
         if fetched == rows.len() {
             cohort.read = Some(now.clone());
             return Ok((rows, Rest::None));
@@ -197,38 +231,33 @@ impl PostgresSource {
     async fn walk(&mut self, cohort: &mut Cohort, room: Room, careful: &[i16]) -> Result<(Vec<Row>, Rest)> {
         let lanes = cohort.numbers();
         let Some(walk) = &mut cohort.walk else { return Ok((Vec::new(), Rest::None)) };
-        let (bytes, limit) = (count(room.bytes), count(room.rows));
-        let upto = self.span.map_or(i64::MAX, |span| walk.last.saturating_add(span));
+        let limit = count(room.rows);
+        let last = walk.last;
+        let upto = self.span.map_or(i64::MAX, |span| last.saturating_add(span));
         let until = walk.until.text();
-        let found = match &cohort.read {
+        let (rows, fetched) = match &cohort.read {
             Some(read) => {
-                let parameters: [Parameter<'_>; 8] = [
-                    (&bytes, Type::INT8),
+                let parameters: [Parameter<'_>; 6] = [
                     (&lanes, Type::INT2_ARRAY),
                     (&read.text(), Type::TEXT),
                     (&until, Type::TEXT),
                     (&limit, Type::INT8),
-                    (&walk.last, Type::INT8),
+                    (&last, Type::INT8),
                     (&upto, Type::INT8),
-                    (&careful, Type::INT2_ARRAY),
                 ];
-                self.link.query("reading on in a large window", &self.sql.walk, &parameters).await?
+                self.hot("reading on in a large window", Which::Walk, room, &parameters, careful).await?
             }
             None => {
-                let parameters: [Parameter<'_>; 7] = [
-                    (&bytes, Type::INT8),
+                let parameters: [Parameter<'_>; 5] = [
                     (&lanes, Type::INT2_ARRAY),
                     (&until, Type::TEXT),
                     (&limit, Type::INT8),
-                    (&walk.last, Type::INT8),
+                    (&last, Type::INT8),
                     (&upto, Type::INT8),
-                    (&careful, Type::INT2_ARRAY),
                 ];
-                self.link.query("reading the backlog", &self.sql.backlog, &parameters).await?
+                self.hot("reading the backlog", Which::Backlog, room, &parameters, careful).await?
             }
         };
-        let fetched = decode::fetched(&found)?;
-        let rows = found.iter().map(decode::row).collect::<Result<Vec<_>>>()?;
         let cut = fetched == room.rows || rows.len() < fetched;
         walk.last = match rows.last() {
             Some(row) if cut => row.id.0,
@@ -240,6 +269,56 @@ impl PostgresSource {
         cohort.read = Some(walk.until.clone());
         cohort.walk = None;
         Ok((rows, Rest::None))
+    }
+
+    /// One page of a statement of the hot path: its rows, and how many its inner statement found. The parameters
+    /// begin at `$2`.
+    ///
+    /// Rows are taken to be light, of which a whole page fits the room whatever it holds. From the first one that is
+    /// not, pages are exact until one has only light rows; so they are while heads are wanted, and where all messages
+    /// have one order.
+    async fn hot(
+        &mut self,
+        doing: &str,
+        which: Which,
+        room: Room,
+        parameters: &[Parameter<'_>],
+        careful: &[i16],
+    ) -> Result<(Vec<Row>, usize)> {
+        let sql = match which {
+            Which::Difference => &self.sql.difference,
+            Which::Walk => &self.sql.walk,
+            Which::Backlog => &self.sql.backlog,
+        };
+        let share = room.bytes / room.rows.max(1);
+        if self.weight == Weight::Light && careful.is_empty() && self.lanes != LaneCount::ONE {
+            let (most, each_row) = (count(share), self.found < MANY);
+            let mut all: Vec<Parameter<'_>> = vec![(&most, Type::INT8)];
+            all.extend_from_slice(parameters);
+            all.push((&each_row, Type::BOOL));
+            let found = self.link.query(doing, &sql.light, &all).await?;
+            self.found = found.len();
+            let light = decode::light(&found)?;
+            if light < found.len() {
+                self.weight = Weight::Heavy;
+            }
+            if light > 0 || found.is_empty() {
+                let rows = found.iter().take(light).map(decode::row).collect::<Result<Vec<_>>>()?;
+                return Ok((rows, found.len()));
+            }
+        }
+        let bytes = count(room.bytes);
+        let mut all: Vec<Parameter<'_>> = vec![(&bytes, Type::INT8)];
+        all.extend_from_slice(parameters);
+        all.push((&careful, Type::INT2_ARRAY));
+        let found = self.link.query(doing, &sql.exact, &all).await?;
+        let fetched = decode::fetched(&found)?;
+        self.found = found.len();
+        let rows = found.iter().map(decode::row).collect::<Result<Vec<_>>>()?;
+        if rows.len() == fetched && rows.iter().all(|row| row.weight <= share) {
+            self.weight = Weight::Light;
+        }
+        Ok((rows, fetched))
     }
 
     /// Where a walk ends: the last id, where it goes in spans.

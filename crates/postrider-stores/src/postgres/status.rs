@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use postrider_core::{Lane, LaneStatus, Measured, MemberStatus, Result, StoreStatus, Term};
+use postrider_core::{HeldKey, Key, Lane, LaneStatus, Measured, MemberStatus, MessageId, Result, StoreStatus, Term};
 use tokio_postgres::types::Type;
 
 use super::decode::get;
 use super::link::{Link, Parameter};
-use super::operator_sql::{COUNT, ESTIMATES, EXCEPTIONS, LANES, MEMBERS, OLDEST, RECENT};
+use super::operator_sql::{COUNT, ESTIMATES, EXCEPTIONS, HELD, HELD_BACK, LANES, MEMBERS, OLDEST, RECENT};
 use crate::failures::latest;
 
 /// Rows that a count looks at, at most: what it costs is bounded, however many dead ones stand before the others.
@@ -34,6 +34,9 @@ pub(super) async fn status(link: &mut Link, bound: u32) -> Result<StoreStatus> {
     let whole = looked_at < LOOKED_AT;
     let pending = if whole { measure(pending, limit, alive) } else { Measured::Estimated(number(alive.max(pending))) };
     let oldest = link.query("looking for the oldest message", &names.fill(OLDEST), &[]).await?;
+    let held = held(link, limit).await?;
+    let sql = names.fill(HELD_BACK);
+    let held_back: i64 = get(&link.query_one("counting behind held keys", &sql, &bounded).await?, "held_back")?;
     let recent = link.query("reading recent failures", &names.fill(RECENT), &[]).await?;
     Ok(StoreStatus {
         pending,
@@ -42,11 +45,26 @@ pub(super) async fn status(link: &mut Link, bound: u32) -> Result<StoreStatus> {
         set_aside: measured("set_aside", estimate("exceptional")?)?,
         dead,
         holding: measured("holding", estimate("dead")?)?,
+        held_back: measure(held_back, limit, estimate("exceptional")?),
+        held,
         oldest_age: oldest.first().map(|row| get(row, "age").map(micros)).transpose()?,
         recent_errors: recent.iter().filter_map(|row| latest(row.try_get("errors").ok()?)).collect(),
         members: members(link).await?,
         lanes: lanes(link).await?,
     })
+}
+
+/// The keys that were held first.
+async fn held(link: &mut Link, bound: i64) -> Result<Vec<HeldKey>> {
+    let sql = link.options().names.fill(HELD);
+    let rows = link.query("looking at held keys", &sql, &[(&bound, Type::INT8)]).await?;
+    rows.iter()
+        .map(|row| {
+            let (since, waiting): (Option<i64>, i64) = (get(row, "since")?, get(row, "waiting")?);
+            let (key, by) = (Key::unchecked(get::<String>(row, "key")?), MessageId(get(row, "message_id")?));
+            Ok(HeldKey { key, by, since: micros(since.unwrap_or(0)), waiting: measure(waiting, bound, waiting) })
+        })
+        .collect()
 }
 
 /// What was counted, or at least one more than the bound.

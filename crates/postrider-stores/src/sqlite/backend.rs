@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use postrider_core::{Result, Store};
 
-use super::{DEFAULT_LANES, Prefix, SqliteOptions, SqliteStore, ddl, migrate};
+use super::{DEFAULT_LANES, Prefix, SqliteOptions, SqliteStore, ddl, migrate, remove};
 use crate::registry::{Backend, MigrateOptions, StoreOptions};
 
 /// URLs `sqlite:///path`; the setting `prefix` names the tables.
@@ -19,6 +19,7 @@ pub const BACKEND: Backend = Backend {
     migrate: |url, options: &MigrateOptions| {
         Box::pin(async move { migrate(&parsed(url, &options.store)?, options.lanes).await })
     },
+    remove: |url, options| Box::pin(async move { remove(&parsed(url, options)?).await }),
     ddl: |options| ddl(&prefix(&options.store)?, options.lanes.unwrap_or(DEFAULT_LANES)),
 };
 

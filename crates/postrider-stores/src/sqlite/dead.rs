@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use postrider_core::{
-    DeadFilter, DeadGroup, DeadReason, LaneCount, MessageId, Position, Pruned, Result, Retention, RowId, RowView,
-    Timestamp,
+    DeadFilter, DeadGroup, DeadReason, LaneCount, MessageId, Position, Pruned, Result, Retention, RowId, RowState,
+    RowView, Timestamp,
 };
 use rusqlite::{ToSql, params};
 
@@ -14,7 +14,7 @@ use super::settler::{BREATH, HOLD};
 use super::status::{message_id, text};
 use crate::failures::{between, micros};
 
-/// The condition of [`Meaning`] for one row; ?1 to ?5.
+/// The condition of [`Meaning`] for one row; ?1 to ?6.
 macro_rules! meant {
     ($before:expr, $after:literal) => {
         concat!(
@@ -22,24 +22,29 @@ macro_rules! meant {
             r#" indexed by "{p}outbox_dead" where state in (1, 3)
   and (?1 is null or lower(message_id) in (select value from json_each(?1)))
   and (?2 is null or topic = ?2) and (?3 is null or key = ?3) and (?4 is null or dead_reason = ?4)
-  and (?5 is null or dead_at <= ?5)"#,
+  and (?5 is null or dead_at <= ?5) and (?6 is null or state = ?6)"#,
             $after
         )
     };
 }
 
-const LIST: &str = meant!(columns!(""), " and id > ?6 order by id limit ?7");
+const LIST: &str = meant!(columns!(""), " and id > ?7 order by id limit ?8");
 const GROUPS: &str = meant!(
     r#"select topic, dead_reason, count(*), min(dead_at) from "{p}outbox""#,
     " group by topic, dead_reason order by topic, dead_reason"
 );
-const NAMES: &str = meant!(r#"select id, message_id from "{p}outbox""#, " and id > ?6 order by id limit ?7");
+const NAMES: &str = meant!(r#"select id, message_id from "{p}outbox""#, " and id > ?7 order by id limit ?8");
 /// What an operator sends again does not expire: the largest integer is never.
 const REPLAY: &str = r#"update "{p}outbox" set state = 0, attempts = 0, progress = null, next_attempt_at = ?2,
   expires_at = 9223372036854775807, suspicion = 0, dead_at = null, dead_reason = null where id = ?1 and state in (1, 3)"#;
 const DISCARD: &str = r#"delete from "{p}outbox" where id = ?1 and state in (1, 3)"#;
-const PRUNE_DEAD: &str = r#"delete from "{p}outbox" where id in (select id from "{p}outbox"
-  indexed by "{p}outbox_dead_at" where state in (1, 3) and dead_at <= ?1 limit ?2)"#;
+const HELD_KEY: &str = r#"select key from "{p}outbox" where id = ?1 and state = 3 and typeof(key) = 'text'"#;
+/// Nothing else would look for the rows of a key that an operator opened: the first behind the head is made due.
+const FREE: &str = r#"update "{p}outbox" set state = 0, next_attempt_at = ?2 where id = (
+  select id from "{p}outbox" indexed by "{p}outbox_exceptional"
+  where (state in (2, 3) or next_attempt_at is not null) and key = ?1 and id > ?3 and state = 2 order by id limit 1)"#;
+const PAST_DEAD: &str = r#"select id from "{p}outbox" indexed by "{p}outbox_dead_at"
+where state in (1, 3) and dead_at <= ?1 limit ?2"#;
 const PRUNE_DELIVERED: &str = r#"delete from "{p}delivered" where id in (select id from "{p}delivered"
   where settled_at <= ?1 limit ?2)"#;
 const PRUNABLE_DEAD: &str = r#"select count(*) from "{p}outbox" indexed by "{p}outbox_dead_at"
@@ -56,6 +61,7 @@ struct Meaning {
     key: Option<String>,
     reason: Option<i16>,
     before: Option<i64>,
+    state: Option<i16>,
 }
 
 impl Meaning {
@@ -67,16 +73,17 @@ impl Meaning {
             key: filter.key.as_ref().map(ToString::to_string),
             reason: filter.reason.map(DeadReason::code),
             before: filter.older_than.map(|age| now.0.saturating_sub(micros(age))),
+            state: filter.state.map(RowState::code),
         }
     }
 
-    fn params(&self) -> [&dyn ToSql; 5] {
-        [&self.ids, &self.topic, &self.key, &self.reason, &self.before]
+    fn params(&self) -> [&dyn ToSql; 6] {
+        [&self.ids, &self.topic, &self.key, &self.reason, &self.before, &self.state]
     }
 
-    fn params_with<'a>(&'a self, position: &'a (i64, i64)) -> [&'a dyn ToSql; 7] {
-        let [ids, topic, key, reason, before] = self.params();
-        [ids, topic, key, reason, before, &position.0, &position.1]
+    fn params_with<'a>(&'a self, position: &'a (i64, i64)) -> [&'a dyn ToSql; 8] {
+        let [ids, topic, key, reason, before, state] = self.params();
+        [ids, topic, key, reason, before, state, &position.0, &position.1]
     }
 }
 
@@ -145,7 +152,7 @@ pub(super) fn decide(
                     after = row.0;
                     let changed = match verdict {
                         Verdict::Replay => statements.execute(REPLAY, params![row.0, now.0])?,
-                        Verdict::Discard => statements.execute(DISCARD, [row.0])?,
+                        Verdict::Discard => discard(statements, row.0, now)?,
                     };
                     if changed > 0 {
                         ids.push(*id);
@@ -164,27 +171,48 @@ pub(super) fn decide(
     }
 }
 
+/// Removes a dead letter for good; a key that it held goes on.
+fn discard(statements: &Statements<'_>, row: i64, now: Timestamp) -> Done<usize> {
+    let held = statements.first(HELD_KEY, [row], |row| text(row, 0))?.flatten();
+    let removed = statements.execute(DISCARD, [row])?;
+    if let Some(key) = held {
+        statements.execute(FREE, params![key, now.0, row])?;
+    }
+    Ok(removed)
+}
+
 /// Removes what is past its retention.
 pub(super) fn prune(session: &mut Session<'_>, retention: &Retention, limit: u32) -> Result<Pruned> {
     let mut pruned = Pruned::default();
     if let Some(age) = retention.delivered {
-        pruned.delivered = remove(session, PRUNE_DELIVERED, micros(age), limit)?;
+        pruned.delivered = remove(session, limit, |statements, now, some| {
+            statements.execute(PRUNE_DELIVERED, params![now.0.saturating_sub(micros(age)), some])
+        })?;
     }
     if let Some(age) = retention.dead {
-        pruned.dead = remove(session, PRUNE_DEAD, micros(age), limit)?;
+        pruned.dead = remove(session, limit, |statements, now, some| {
+            let past = params![now.0.saturating_sub(micros(age)), some];
+            let rows: Vec<i64> = statements.all(PAST_DEAD, past, |row| row.get(0))?;
+            rows.into_iter().try_fold(0, |removed, row| Ok(removed + discard(statements, row, now)?))
+        })?;
     }
     Ok(pruned)
 }
 
-fn remove(session: &mut Session<'_>, sql: &str, age: i64, limit: u32) -> Result<u64> {
+/// Removes up to `limit` rows, some at a time, as far as `some` finds any.
+fn remove(
+    session: &mut Session<'_>,
+    limit: u32,
+    some_of: impl Fn(&Statements<'_>, Timestamp, u32) -> Done<usize>,
+) -> Result<u64> {
     let mut removed: u32 = 0;
     loop {
         let begun = Instant::now();
         let done = session.writing("removing what is past its retention", |statements| {
-            let before = statements.now()?.0.saturating_sub(age);
+            let now = statements.now()?;
             while begun.elapsed() < HOLD {
                 let some = limit.saturating_sub(removed).min(STRIDE);
-                let n = u32::try_from(statements.execute(sql, params![before, some])?).unwrap_or(some);
+                let n = u32::try_from(some_of(statements, now, some)?).unwrap_or(some);
                 removed = removed.saturating_add(n);
                 if n < some || removed >= limit {
                     return Ok(true);

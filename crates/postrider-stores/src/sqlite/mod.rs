@@ -31,6 +31,8 @@ mod operator;
 #[cfg(feature = "sqlite")]
 mod options;
 #[cfg(feature = "sqlite")]
+mod removal;
+#[cfg(feature = "sqlite")]
 mod row;
 #[cfg(feature = "sqlite")]
 mod schema;
@@ -50,6 +52,8 @@ pub use backend::BACKEND;
 pub use check::library;
 #[cfg(feature = "sqlite")]
 pub use options::{Prefix, SqliteOptions};
+#[cfg(feature = "sqlite")]
+pub use removal::remove;
 #[cfg(feature = "sqlite")]
 pub use schema::{ddl, migrate};
 #[cfg(feature = "sqlite")]

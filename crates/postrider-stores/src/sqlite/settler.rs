@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use postrider_core::{
-    DestinationName, HeldLane, Lane, Outcome, RelayId, Result, Settled, Settlement, Settler, Timestamp,
+    DestinationName, HeldLane, Lane, Outcome, RelayId, Result, RowState, Settled, Settlement, Settler, Timestamp,
 };
 use rusqlite::params;
 
@@ -31,7 +31,7 @@ const RETRY: &str = r#"update "{p}outbox" set state = 0, suspicion = 0, next_att
   progress = ?5, errors = ?6, last_attempt_at = ?7 where id = ?1 and state in (0, 2)"#;
 const SET_ASIDE: &str = r#"update "{p}outbox" set state = 2, suspicion = 0, next_attempt_at = null, waiting_for = ?2
 where id = ?1 and state in (0, 2)"#;
-const DEAD: &str = r#"update "{p}outbox" set state = 1, suspicion = 0, next_attempt_at = null, attempts = ?2,
+const DEAD: &str = r#"update "{p}outbox" set state = ?8, suspicion = 0, next_attempt_at = null, attempts = ?2,
   waiting_for = ?3, errors = ?4, last_attempt_at = case when ?7 then ?5 else last_attempt_at end, dead_at = ?5,
   dead_reason = ?6 where id = ?1 and state in (0, 2)"#;
 
@@ -135,12 +135,15 @@ impl Settling<'_, '_> {
                 statements.execute(SET_ASIDE, params![id, waiting_for.as_deref().map(array)])
             }
             Outcome::Suspected { suspicion } => statements.execute(SUSPECTED, params![id, suspicion]),
-            Outcome::Dead { reason, attempts, waiting_for, failures } => {
+            Outcome::Dead { reason, attempts, waiting_for, failures }
+            | Outcome::Holding { reason, attempts, waiting_for, failures } => {
+                let holds = matches!(settlement.outcome, Outcome::Holding { .. });
+                let state = if holds { RowState::Holding } else { RowState::Dead };
                 let Some(errors) = self.errors(id)? else { return Ok(0) };
                 let errors = appended(errors.as_deref(), self.now, self.me, settlement.attempt, failures);
                 let owed = waiting_for.as_deref().map(array);
                 let tried = !failures.is_empty();
-                statements.execute(DEAD, params![id, attempts, owed, errors, now, reason.code(), tried])
+                statements.execute(DEAD, params![id, attempts, owed, errors, now, reason.code(), tried, state.code()])
             }
         }
     }

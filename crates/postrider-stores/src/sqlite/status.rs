@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use postrider_core::{
-    Explained, Held, Key, Lane, LaneCount, LaneStatus, Measured, MemberStatus, MessageId, Result, RowId, Standing,
-    StoreStatus, Subject, Term, Timestamp,
+    Explained, Held, HeldKey, Key, Lane, LaneCount, LaneStatus, Measured, MemberStatus, MessageId, Result, RowId,
+    RowState, Standing, StoreStatus, Subject, Term, Timestamp,
 };
 use rusqlite::{Params, params};
 use uuid::Uuid;
@@ -16,8 +16,9 @@ use crate::failures::{between, latest};
 const PENDING: &str = r#"select count(*) from (select 1 from "{p}outbox" where state in (0, 2) limit ?1)"#;
 /// Without counting: what lies between the lowest and the highest id, holes included.
 const SPAN: &str = r#"select coalesce((select max(id) from "{p}outbox") - (select min(id) from "{p}outbox") + 1, 0)"#;
-const RETRYING: &str = r#"select count(*) from (select 1 from "{p}outbox" indexed by "{p}outbox_exceptional"
-where (state in (2, 3) or next_attempt_at is not null) and state = 0 and next_attempt_at is not null limit ?1)"#;
+/// By the index of due rows: that of exceptions may hold millions of rows behind one head.
+const RETRYING: &str = r#"select count(*) from (select 1 from "{p}outbox" indexed by "{p}outbox_due"
+where state = 0 and (next_attempt_at is not null or deliver_at is not null) and next_attempt_at is not null limit ?1)"#;
 const IN_STATE: &str = r#"select count(*) from (select 1 from "{p}outbox" indexed by "{p}outbox_exceptional"
 where (state in (2, 3) or next_attempt_at is not null) and state = ?2 limit ?1)"#;
 const DELAYED: &str = r#"select count(*) from (select 1 from "{p}outbox" indexed by "{p}outbox_due"
@@ -25,6 +26,33 @@ where state = 0 and (next_attempt_at is not null or deliver_at is not null)
   and coalesce(next_attempt_at, deliver_at) > ?2 and next_attempt_at is null limit ?1)"#;
 const DEAD: &str = r#"select count(*) from (select 1 from "{p}outbox" indexed by "{p}outbox_dead"
 where state in (1, 3) limit ?1)"#;
+const HOLDING: &str = r#"select count(*) from (select 1 from "{p}outbox" indexed by "{p}outbox_dead"
+where state in (1, 3) and state = 3 limit ?1)"#;
+/// The first heads of each key.
+macro_rules! heads {
+    ($rest:literal) => {
+        concat!(
+            r#""{p}outbox" h indexed by "{p}outbox_dead""#,
+            $rest,
+            r#" h.state in (1, 3) and h.state = 3 and typeof(h.key) = 'text' and not exists (
+  select 1 from "{p}outbox" p indexed by "{p}outbox_exceptional"
+  where (p.state in (2, 3) or p.next_attempt_at is not null) and p.key = h.key and p.id < h.id and p.state = 3)"#
+        )
+    };
+}
+
+const HELD: &str =
+    concat!("select h.id, h.key, h.message_id, h.dead_at from ", heads!(" where"), " order by h.id limit 5");
+const BEHIND: &str = r#"select count(*) from (select 1 from "{p}outbox" indexed by "{p}outbox_exceptional"
+where (state in (2, 3) or next_attempt_at is not null) and key = ?2 and id > ?3 and state = 2 limit ?1)"#;
+const HELD_BACK: &str = concat!(
+    "select count(*) from (select 1 from ",
+    heads!(
+        r#" cross join "{p}outbox" a indexed by "{p}outbox_exceptional"
+where (a.state in (2, 3) or a.next_attempt_at is not null) and a.key = h.key and a.id > h.id and a.state = 2 and"#
+    ),
+    " limit ?1)"
+);
 const OLDEST: &str = r#"select created_at from "{p}outbox" where state in (0, 2) and deliver_at is null
 order by id limit 1"#;
 const OLDEST_DUE: &str = r#"select max(deliver_at, created_at) from "{p}outbox" indexed by "{p}outbox_due"
@@ -32,8 +60,8 @@ where state = 0 and (next_attempt_at is not null or deliver_at is not null)
   and coalesce(next_attempt_at, deliver_at) <= ?1 and typeof(deliver_at) = 'integer'
 order by coalesce(next_attempt_at, deliver_at) limit 1"#;
 const RECENT_ERRORS: &str = r#"select errors from (select errors, last_attempt_at from "{p}outbox"
-  indexed by "{p}outbox_exceptional" where (state in (2, 3) or next_attempt_at is not null) and state = 0
-  and typeof(errors) = 'text' limit ?1)
+  indexed by "{p}outbox_due" where state = 0 and (next_attempt_at is not null or deliver_at is not null)
+  and next_attempt_at is not null and typeof(errors) = 'text' limit ?1)
 order by last_attempt_at desc limit 5"#;
 const MEMBERS: &str = r#"select id, name, expires_at from "{p}relay" order by id"#;
 const LANES: &str = r#"select lane, owner, term from "{p}lane" order by lane"#;
@@ -44,10 +72,10 @@ const DELIVERED_BY_ID: &str = r#"select id, message_id, key, topic, settled_at f
 where lower(message_id) = ?1 order by id limit ?2"#;
 const DELIVERED_BY_KEY: &str = r#"select id, message_id, key, topic, settled_at from "{p}delivered"
 where key = ?1 order by id limit ?2"#;
-const IN_FRONT: &str = r#"select id, message_id from "{p}outbox" indexed by "{p}outbox_exceptional"
+const IN_FRONT: &str = r#"select id, message_id, state from "{p}outbox" indexed by "{p}outbox_exceptional"
 where (state in (2, 3) or next_attempt_at is not null) and key = ?1 and id < ?2 and state <> 1 order by id limit 1"#;
 /// The same where all messages have one order.
-const IN_FRONT_OF_ALL: &str = r#"select id, message_id from "{p}outbox" where id = (
+const IN_FRONT_OF_ALL: &str = r#"select id, message_id, state from "{p}outbox" where id = (
   select min(id) from "{p}outbox" indexed by "{p}outbox_exceptional"
   where (state in (2, 3) or next_attempt_at is not null) and id < ?1 and state <> 1)"#;
 const OWNER: &str = r#"select r.id, r.name, r.expires_at from "{p}lane" l join "{p}relay" r on r.id = l.owner
@@ -68,7 +96,9 @@ pub(super) fn status(session: &mut Session<'_>, bound: u32) -> Result<StoreStatu
             delayed: counted.of(DELAYED, [up_to, now.0])?,
             set_aside: counted.of(IN_STATE, [up_to, 2])?,
             dead,
-            holding: counted.of(IN_STATE, [up_to, 3])?,
+            holding: counted.of(HOLDING, [up_to])?,
+            held_back: counted.of(HELD_BACK, [up_to])?,
+            held: held(&counted, up_to, now)?,
             oldest_age: oldest(statements, now)?,
             recent_errors: recent_errors(statements, up_to)?,
             members: statements.all(MEMBERS, [], |row| member(row, now))?,
@@ -106,6 +136,19 @@ impl Counted<'_, '_> {
         let n: i64 = self.statements.first(sql, params, |row| row.get(0))?.unwrap_or(0);
         Ok(u64::try_from(n).unwrap_or(0))
     }
+}
+
+/// The keys that were held first.
+fn held(counted: &Counted<'_, '_>, up_to: i64, now: Timestamp) -> Done<Vec<HeldKey>> {
+    let heads = counted.statements.all(HELD, [], |row| {
+        let since = between(Timestamp(row.get_ref(3)?.as_i64().unwrap_or(now.0)), now);
+        Ok((row.get::<_, i64>(0)?, text(row, 1)?.unwrap_or_default(), message_id(row, 2)?, since))
+    })?;
+    let told = heads.into_iter().map(|(id, key, by, since)| {
+        let waiting = counted.of(BEHIND, params![up_to, key, id])?;
+        Ok(HeldKey { key: Key::unchecked(key), by, since, waiting })
+    });
+    told.collect()
 }
 
 fn oldest(statements: &Statements<'_>, now: Timestamp) -> Done<Option<Duration>> {
@@ -165,7 +208,11 @@ pub(super) fn explain(session: &mut Session<'_>, lanes: LaneCount, subject: &Sub
 }
 
 fn in_front(statements: &Statements<'_>, lanes: LaneCount, row: &Decoded) -> Done<Option<Held>> {
-    let held = |row: &rusqlite::Row<'_>| Ok(Held { behind: RowId(row.get(0)?), id: message_id(row, 1)? });
+    let held = |row: &rusqlite::Row<'_>| {
+        let state = row.get_ref(2)?.as_i64().ok().and_then(|n| i16::try_from(n).ok()).and_then(RowState::from_code);
+        let state = state.unwrap_or(RowState::Pending);
+        Ok(Held { behind: RowId(row.get(0)?), id: message_id(row, 1)?, state })
+    };
     match row.message.key.as_ref() {
         _ if !row.live() => Ok(None),
         _ if lanes == LaneCount::ONE => statements.first(IN_FRONT_OF_ALL, [row.id.0], held),

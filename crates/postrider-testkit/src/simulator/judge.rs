@@ -134,7 +134,7 @@ impl World {
                 fate.told = [None; PLACES];
             }
             match settlement.outcome {
-                Outcome::Dead { reason, .. } => {
+                Outcome::Dead { reason, .. } | Outcome::Holding { reason, .. } => {
                     fate.dead = true;
                     let failures = fate.failures.iter().max().copied().unwrap_or(0);
                     let kills = draft.poison.is_some_and(|(_, poison)| poison.kills());

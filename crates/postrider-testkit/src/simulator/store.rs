@@ -391,12 +391,16 @@ impl SimStore {
                     stored.next_attempt_at = None;
                 }),
                 Outcome::Suspected { suspicion } => self.rows[place(id)].suspicion = *suspicion,
-                Outcome::Dead { attempts, waiting_for, .. } => self.change(id, |stored| {
-                    stored.state = RowState::Dead;
-                    stored.attempts = *attempts;
-                    stored.waiting_for.clone_from(waiting_for);
-                    stored.next_attempt_at = None;
-                }),
+                Outcome::Dead { attempts, waiting_for, .. } | Outcome::Holding { attempts, waiting_for, .. } => self
+                    .change(id, |stored| {
+                        stored.state = match settlement.outcome {
+                            Outcome::Holding { .. } => RowState::Holding,
+                            _ => RowState::Dead,
+                        };
+                        stored.attempts = *attempts;
+                        stored.waiting_for.clone_from(waiting_for);
+                        stored.next_attempt_at = None;
+                    }),
             }
         }
         settled

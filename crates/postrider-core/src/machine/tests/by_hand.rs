@@ -33,8 +33,13 @@ pub fn row(id: i64, key: Option<&str>) -> Row {
     }
 }
 
-/// A row whose scheduled attempt has come.
+/// A row that was tried once, and whose next attempt has come.
 pub fn retrying(id: i64, key: &str) -> Row {
+    Row { attempts: 1, ..freed(id, key) }
+}
+
+/// A row that was never tried, and that an operator made due.
+pub fn freed(id: i64, key: &str) -> Row {
     Row { retrying: Retrying::Yes, ..row(id, Some(key)) }
 }
 

@@ -230,7 +230,7 @@ fn the_last_attempt_is_not_made_when_the_row_is_over_at_its_turn() {
     let mut hand = Hand::new(1);
     hand.give_due(vec![expired(Duration::ZERO, retrying(1, "k"))]);
     let settled = hand.settle();
-    assert!(matches!(settled[0].outcome, Outcome::Dead { reason: DeadReason::Expired, attempts: 0, .. }));
+    assert!(matches!(settled[0].outcome, Outcome::Dead { reason: DeadReason::Expired, attempts: 1, .. }));
     assert!(hand.flights.is_empty());
 }
 

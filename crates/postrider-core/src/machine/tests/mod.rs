@@ -9,6 +9,7 @@ mod destinations;
 mod ending_carefully;
 mod expiry;
 mod handing_back;
+mod holding;
 mod order;
 mod ordering;
 mod random;

@@ -97,15 +97,36 @@ impl Table {
 
     /// What an operator's replay does.
     pub fn replay(&mut self, id: i64, now: u64) {
-        let Some(mut stored) = self.rows.get(&id).cloned().filter(|stored| stored.state == RowState::Dead) else {
-            return;
-        };
+        let is_dead = |stored: &Stored| matches!(stored.state, RowState::Dead | RowState::Holding);
+        let Some(mut stored) = self.rows.get(&id).cloned().filter(is_dead) else { return };
         stored.state = RowState::Pending;
         stored.next_attempt_at = Some(now);
         stored.attempts = 0;
         stored.expires_at = Some(u64::MAX);
         stored.progress.clear();
         self.put(id, stored);
+    }
+
+    /// What an operator's discard does.
+    pub fn discard(&mut self, id: i64, now: u64) {
+        let Some(gone) = self.rows.remove(&id).filter(|stored| stored.state == RowState::Holding) else { return };
+        let mine = |row: &&Stored| row.message.key == gone.message.key && row.state == RowState::SetAside;
+        let freed = self.rows.range(id..).find(|(_, row)| mine(row)).map(|(id, row)| (*id, row.clone()));
+        if let Some((id, stored)) = freed {
+            self.put(id, Stored { state: RowState::Pending, next_attempt_at: Some(now), ..stored });
+        }
+    }
+
+    /// Whether a row of a key would overtake a head that holds it at this destination.
+    pub fn is_held(&self, id: i64, destination: &DestinationName) -> bool {
+        let Some(key) = self.rows.get(&id).and_then(|row| row.message.key.as_ref()) else { return false };
+        let owes = |row: &Stored| row.waiting_for.as_ref().is_none_or(|names| names.contains(destination));
+        let holds = |row: &Stored| {
+            // One that is no message is given up as it is read: rows behind it may be in flight when it comes late.
+            row.state == RowState::Holding && !row.malformed && row.message.key.as_ref() == Some(key) && owes(row)
+        };
+        let everywhere = |row: &Stored| row.message.topic.as_str() == "all";
+        self.rows.range(..id).any(|(_, row)| holds(row) && (everywhere(row) || destination.as_str() == "a"))
     }
 
     /// Where the start of its lane is careful, a row comes as its head.
@@ -250,9 +271,11 @@ impl Table {
                     stored.next_attempt_at = None;
                 }
                 Outcome::Suspected { suspicion } => stored.suspicion = *suspicion,
-                Outcome::Dead { attempts, waiting_for, reason, .. } => {
+                Outcome::Dead { attempts, waiting_for, reason, .. }
+                | Outcome::Holding { attempts, waiting_for, reason, .. } => {
                     self.reasons.insert(id, *reason);
-                    stored.state = RowState::Dead;
+                    let holds = matches!(settlement.outcome, Outcome::Holding { .. });
+                    stored.state = if holds { RowState::Holding } else { RowState::Dead };
                     stored.attempts = *attempts;
                     stored.waiting_for.clone_from(waiting_for);
                     stored.next_attempt_at = None;

@@ -1,6 +1,7 @@
 //! A small world around the machine: a table, brokers, leases, a clock, and delays drawn from a seed.
 
 mod checks;
+mod operator;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -37,6 +38,8 @@ pub enum Happening {
     Start,
     Stop,
     Replay,
+    /// An operator replays or discards every row that holds its key.
+    Open,
     Delete(i64),
     Trust(u64),
     Hint,
@@ -53,6 +56,9 @@ pub struct Seen {
     pub burials: u64,
     pub expired: u64,
     pub dropped: BTreeSet<i64>,
+    pub holds: u64,
+    /// Rows accepted at a destination at which their key was held.
+    pub overtook: u64,
     pub lost_in_flight: u64,
     pub swept: u64,
     pub fenced: u64,
@@ -80,10 +86,13 @@ pub struct World {
     pub ids: BTreeMap<MessageId, i64>,
     pub keys: BTreeMap<i64, Key>,
     pub replayed: Vec<i64>,
+    pub discarded: Vec<i64>,
     pub reads: Vec<Wanted>,
     /// Lanes whose owner died.
     pub unclean: BTreeSet<Lane>,
     pub crashes: u64,
+    /// Rows that each of them asked for.
+    pub rooms: Vec<usize>,
     reading: bool,
     pub heaviest: usize,
     pub trace: bool,
@@ -142,9 +151,11 @@ impl World {
             ids: BTreeMap::new(),
             keys: BTreeMap::new(),
             replayed: Vec::new(),
+            discarded: Vec::new(),
             reads: Vec::new(),
             unclean: BTreeSet::new(),
             crashes: 0,
+            rooms: Vec::new(),
             reading: false,
             heaviest: 0,
             trace: std::env::var_os("POSTRIDER_TRACE").is_some(),
@@ -347,6 +358,7 @@ impl World {
                 assert!(!self.reading, "two reads at once");
                 self.reading = true;
                 self.reads.push(read.wanted.clone());
+                self.rooms.push(read.room.rows);
                 self.later(begins, Op::Read(epoch, read));
             }
             Action::Settle(leases, batch) => {
@@ -359,6 +371,7 @@ impl World {
                             self.is_over(settlement.row.0);
                         }
                         Outcome::Dead { .. } => self.seen.burials += 1,
+                        Outcome::Holding { .. } => self.seen.holds += 1,
                         Outcome::SetAside { .. } => self.seen.set_aside += 1,
                         Outcome::Retry { attempts, .. } => self.seen.charged += u64::from(*attempts > 0),
                         Outcome::Suspected { .. } => self.seen.suspected += 1,
@@ -424,7 +437,12 @@ impl World {
             }
             Op::Publish(epoch, destination, flight, batch) => {
                 let broker = &mut self.brokers[destination.get()];
+                let known = broker.log.len();
                 let results = broker.publish(&mut self.rng, &self.ids, &batch);
+                for accepted in &broker.log[known..] {
+                    let held = self.table.is_held(accepted.row, &name(destination.get()));
+                    self.seen.overtook += u64::from(held);
+                }
                 if epoch == self.epoch && std::mem::take(&mut broker.killed) {
                     self.happen(Happening::Crash);
                     return;
@@ -506,15 +524,8 @@ impl World {
                 self.stopping = true;
                 self.machine.on(self.tick(), Event::Stop);
             }
-            Happening::Replay => {
-                let dead: Vec<_> =
-                    self.table.rows.iter().filter(|(_, row)| row.state == RowState::Dead && !row.malformed).collect();
-                let dead: Vec<_> = dead.into_iter().map(|(id, _)| *id).collect();
-                for id in dead {
-                    self.table.replay(id, self.now);
-                    self.replayed.push(id);
-                }
-            }
+            Happening::Replay => self.replay_dead(),
+            Happening::Open => self.open_keys(),
             Happening::Delete(id) => {
                 self.table.rows.remove(&id);
             }

@@ -160,5 +160,11 @@ pub fn dead() -> Outcome {
     Outcome::Dead { reason: DeadReason::Attempts, attempts: 1, waiting_for: None, failures: vec![failure("never")] }
 }
 
+/// Given up after one attempt at the destination `d`, holding its key there.
+pub fn holding() -> Outcome {
+    let waiting_for = Some(vec![DestinationName::new("d")]);
+    Outcome::Holding { reason: DeadReason::Attempts, attempts: 1, waiting_for, failures: vec![failure("never")] }
+}
+
 /// Waits behind its key's head.
 pub const SET_ASIDE: Outcome = Outcome::SetAside { waiting_for: None };

@@ -8,6 +8,7 @@
 pub mod bench;
 pub mod careful;
 pub mod expiring;
+pub mod holding;
 pub mod leasing;
 pub mod one_order;
 pub mod operating;
@@ -130,6 +131,16 @@ macro_rules! store_suite {
                 a_relay_that_lost_its_lease_drops_nothing
                 a_death_by_time_is_recorded_without_an_attempt
                 a_replayed_dead_letter_never_expires
+            }
+            holding {
+                a_row_that_holds_its_key_is_a_dead_letter_that_closes_it
+                a_row_that_holds_its_key_is_no_longer_settled
+                a_replayed_head_is_due_and_its_successors_stay_behind_it
+                a_discarded_head_makes_the_first_row_behind_it_due
+                a_discarded_head_with_nothing_behind_it_is_gone
+                a_head_past_its_retention_opens_its_key
+                a_key_with_several_dead_letters_is_replayed_whole
+                dead_letters_are_told_apart_by_whether_they_hold
             }
             leasing {
                 only_a_member_acquires_lanes

@@ -1,0 +1,173 @@
+//! What a message costs the database: processor time, write-ahead log, dead rows.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use postrider_bench::drain::drain;
+use postrider_bench::figure::{Demand, Figure};
+use postrider_bench::load::Load;
+use postrider_bench::steady::{Pace, steady, write};
+use postrider_bench::verdict::Verdict;
+use postrider_brokers::memory::{Answer, MemoryBroker};
+use postrider_core::ErrorKind;
+use std::time::Instant;
+
+use super::database::Database;
+use super::limit;
+use super::plan::{Plan, TOPIC};
+use super::processes::server_seconds;
+
+const PART: &str = "cost";
+const RATE: u32 = 1_000;
+/// One message of so many is refused once, in the run with retries.
+const REFUSED: u64 = 20;
+
+/// What the server had used at a moment.
+#[derive(Debug, Clone, Copy)]
+struct Meter {
+    seconds: f64,
+    wal: f64,
+    dead: f64,
+}
+
+/// The same per message.
+#[derive(Debug, Clone, Copy)]
+struct PerMessage {
+    micros: f64,
+    wal: f64,
+    dead: f64,
+}
+
+impl Meter {
+    async fn read(database: &Database) -> Self {
+        let row = database
+            .client
+            .query_one(
+                "select (pg_current_wal_insert_lsn() - '0/0')::float8,
+                        (select (n_tup_upd + n_tup_del)::float8 from pg_stat_user_tables where relname = 'postrider_outbox')",
+                &[],
+            )
+            .await
+            .unwrap();
+        Self { seconds: server_seconds(&database.server.data()), wal: row.get(0), dead: row.get(1) }
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "a count far below 2^52")]
+    fn since(&self, before: &Self, messages: u64) -> PerMessage {
+        let each = |now: f64, then: f64| (now - then) / messages as f64;
+        PerMessage {
+            micros: each(self.seconds, before.seconds) * 1e6,
+            wal: each(self.wal, before.wal),
+            dead: each(self.dead, before.dead),
+        }
+    }
+}
+
+/// Runs something between two readings. Statistics of other sessions arrive within a second or so.
+async fn metered<T>(database: &Database, messages: u64, what: impl Future<Output = T>) -> (PerMessage, T) {
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    let before = Meter::read(database).await;
+    let done = what.await;
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    (Meter::read(database).await.since(&before, messages), done)
+}
+
+pub async fn measure(plan: &Plan, notes: &mut Vec<String>) -> Vec<Figure> {
+    let database = Database::start().await;
+    notes.push(database.note().await);
+    // What autovacuum and checkpoints write belongs to no message.
+    database.client.batch_execute("alter system set autovacuum = off").await.unwrap();
+    database.client.batch_execute("alter system set full_page_writes = off").await.unwrap();
+    database.client.batch_execute("select pg_reload_conf()").await.unwrap();
+    let backlog = plan.load(plan.backlog, 10_000);
+    let (mut quiet, mut plain, mut drained, mut deleted, mut refused) = (vec![], vec![], vec![], vec![], vec![]);
+    let (mut quiet_verdicts, mut drained_verdicts, mut refused_verdicts) = (vec![], vec![], vec![]);
+    for run in 0..plan.runs {
+        eprintln!("cost: run {} of {}", run + 1, plan.runs);
+        let (cost, verdict) = steady_run(&database, plan).await;
+        quiet.push(cost);
+        quiet_verdicts.push(verdict);
+        plain.push(plain_run(&database, plan).await);
+        database.fill(&backlog).await;
+        let (cost, run) = metered(&database, backlog.messages, async {
+            drain(database.store().await, Arc::new(MemoryBroker::counting()), &backlog, |_| {}).await.unwrap()
+        })
+        .await;
+        drained.push(cost);
+        drained_verdicts.push(run.verdict);
+        database.fill(&backlog).await;
+        let (cost, _) = metered(&database, backlog.messages, limit::pipeline(&database.url, &backlog, None)).await;
+        deleted.push(cost);
+        let (cost, verdict) = refused_run(&database, &plan.load(plan.hot_backlog, 1_000)).await;
+        refused.push(cost);
+        refused_verdicts.push(verdict);
+    }
+    let column = |costs: &[PerMessage], of: fn(&PerMessage) -> f64| costs.iter().map(of).collect::<Vec<f64>>();
+    let figure = |what: &str, unit: &str, costs: &[PerMessage], of: fn(&PerMessage) -> f64, verdicts: &[Verdict]| {
+        Figure::new(PART, what, unit, column(costs, of)).verdict(verdicts)
+    };
+    let plain_what = "INSERT and DELETE alone";
+    vec![
+        figure("quiet, 1,000/s: WAL", "bytes/message", &quiet, |cost| cost.wal, &quiet_verdicts)
+            .beside(plain_what, column(&plain, |cost| cost.wal))
+            .demand(Demand::RatioAtMost(1.3)),
+        figure("quiet, 1,000/s: dead rows", "rows/message", &quiet, |cost| cost.dead, &quiet_verdicts)
+            .beside(plain_what, column(&plain, |cost| cost.dead))
+            .demand(Demand::AtMost(1.0)),
+        figure("quiet, 1,000/s: database CPU", "µs/message", &quiet, |cost| cost.micros, &quiet_verdicts)
+            .beside(plain_what, column(&plain, |cost| cost.micros)),
+        figure("drain: WAL", "bytes/message", &drained, |cost| cost.wal, &drained_verdicts)
+            .beside("limit", column(&deleted, |cost| cost.wal)),
+        figure("drain: dead rows", "rows/message", &drained, |cost| cost.dead, &drained_verdicts)
+            .beside("limit", column(&deleted, |cost| cost.dead)),
+        figure("drain: database CPU", "µs/message", &drained, |cost| cost.micros, &drained_verdicts)
+            .beside("limit", column(&deleted, |cost| cost.micros)),
+        figure("one in 20 refused once: WAL", "bytes/message", &refused, |cost| cost.wal, &refused_verdicts)
+            .beside("drain", column(&drained, |cost| cost.wal)),
+        figure("one in 20 refused once: dead rows", "rows/message", &refused, |cost| cost.dead, &refused_verdicts)
+            .beside("drain", column(&drained, |cost| cost.dead)),
+    ]
+}
+
+fn pace(plan: &Plan) -> Pace {
+    Pace { rate: RATE, length: plan.steady, payload: 200, keys: 10_000, topic: TOPIC.into() }
+}
+
+async fn steady_run(database: &Database, plan: &Plan) -> (PerMessage, Verdict) {
+    database.empty().await;
+    let pace = pace(plan);
+    let store = database.store().await;
+    let broker = Arc::new(MemoryBroker::counting());
+    let (cost, run) = metered(database, pace.load().messages, steady(store, broker, &pace)).await;
+    (cost, run.unwrap().verdict)
+}
+
+/// The same writing, and as many rows deleted by id every ten milliseconds as have come.
+async fn plain_run(database: &Database, plan: &Plan) -> PerMessage {
+    database.empty().await;
+    let (pace, store) = (pace(plan), database.store().await);
+    let load = pace.load();
+    let deleting = limit::delete_as_they_come(database.url.clone(), load.messages);
+    let (cost, _) = metered(database, load.messages, async {
+        let deleting = tokio::spawn(deleting);
+        write(&store, &pace, &load, Instant::now()).await.unwrap();
+        deleting.await.unwrap();
+    })
+    .await;
+    cost
+}
+
+/// A backlog of which some messages are refused at their first attempt: they are tried again, and what stands behind
+/// them waits.
+async fn refused_run(database: &Database, load: &Load) -> (PerMessage, Verdict) {
+    database.fill(load).await;
+    let broker = Arc::new(MemoryBroker::counting().with_script(|outgoing, _| {
+        let number = postrider_bench::load::number_of(&outgoing.message.payload).unwrap_or(0);
+        let first = outgoing.attempt.0 <= 1;
+        if first && number.is_multiple_of(REFUSED) { Answer::Fail(ErrorKind::Rejected) } else { Answer::Accept }
+    }));
+    let (cost, run) =
+        metered(database, load.messages, async { drain(database.store().await, broker, load, |_| {}).await.unwrap() })
+            .await;
+    (cost, run.verdict)
+}

@@ -1,0 +1,103 @@
+//! A PostgreSQL of our own, filled by its own hand.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use postrider_bench::load::Load;
+use postrider_core::Store;
+use postrider_stores::{MigrateOptions, StoreOptions, migrate, open};
+use postrider_testkit::servers::postgres::Postgres;
+use tokio_postgres::{Client, NoTls, Row};
+
+/// How long a condition may take to hold.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// One outbox in a cluster of our own.
+pub struct Database {
+    pub server: Postgres,
+    pub url: String,
+    pub client: Client,
+}
+
+pub async fn connect(url: &str) -> Client {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+impl Database {
+    pub async fn start() -> Self {
+        let server = Postgres::start().await.unwrap();
+        let url = server.fresh_database().await.unwrap();
+        migrate(&url, &MigrateOptions::default()).await.unwrap();
+        let client = connect(&url).await;
+        Self { server, url, client }
+    }
+
+    /// What it is, for the page.
+    pub async fn note(&self) -> String {
+        let row = self.client.query_one("show server_version", &[]).await.unwrap();
+        format!("PostgreSQL {} as installed, with shared_buffers of 128 MB.", row.get::<_, &str>(0))
+    }
+
+    pub async fn store(&self) -> Arc<dyn Store> {
+        open(&self.url, &StoreOptions::default()).await.unwrap()
+    }
+
+    /// Empties the outbox.
+    pub async fn empty(&self) {
+        self.client.batch_execute("truncate postrider_outbox; checkpoint").await.unwrap();
+    }
+
+    /// Fills the outbox with the messages of a load and nothing else, as a backlog that has been there for a while.
+    pub async fn fill(&self, load: &Load) {
+        self.client.batch_execute("truncate postrider_outbox").await.unwrap();
+        self.append(load).await;
+        // Together they would be one transaction, in which nothing can be vacuumed.
+        self.client.batch_execute("vacuum analyze postrider_outbox").await.unwrap();
+        self.client.batch_execute("checkpoint").await.unwrap();
+    }
+
+    /// Writes the messages of a load in one transaction.
+    pub async fn append(&self, load: &Load) {
+        let filler = load.payload.saturating_sub(8);
+        // Keys by a hash, so that no window of the table holds a pattern of them.
+        let sql = format!(
+            "insert into postrider_outbox (topic, key, payload, message_id)
+             select '{}', 'key-' || (hashint8(n) & 2147483647) % {}, int8send(n) || convert_to(repeat('a', {filler}), 'UTF8'),
+                    gen_random_uuid()
+               from generate_series(0::bigint, {}) n",
+            load.topic,
+            load.keys,
+            load.messages - 1
+        );
+        self.client.batch_execute(&sql).await.unwrap();
+    }
+
+    pub async fn left(&self) -> i64 {
+        self.client.query_one("select count(*) from postrider_outbox", &[]).await.unwrap().get(0)
+    }
+
+    /// Waits until every lane is held, by so many relays.
+    pub async fn lanes_are_shared_by(&self, relays: usize) {
+        let sql = "select count(distinct owner), count(*) filter (where owner is null) from postrider_lane";
+        self.until(&format!("{relays} relays share the lanes"), sql, |row| {
+            (row.get::<_, i64>(0), row.get::<_, i64>(1)) == (i64::try_from(relays).unwrap(), 0)
+        })
+        .await;
+    }
+
+    /// Waits until nothing is left.
+    pub async fn is_drained(&self) {
+        let sql = "select not exists (select from postrider_outbox)";
+        self.until("the outbox is empty", sql, |row| row.get(0)).await;
+    }
+
+    async fn until(&self, what: &str, sql: &str, holds: impl Fn(&Row) -> bool) {
+        let until = Instant::now() + PATIENCE;
+        while !holds(&self.client.query_one(sql, &[]).await.unwrap()) {
+            assert!(Instant::now() < until, "not within {PATIENCE:?}: {what}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}

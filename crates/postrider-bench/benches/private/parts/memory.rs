@@ -1,0 +1,41 @@
+//! The relay as a process of its own, at backlogs of every size: its peak memory and its processor time.
+
+use postrider_bench::figure::{Demand, Figure, number};
+
+use super::database::Database;
+use super::plan::Plan;
+use super::relay::RelayProcess;
+
+const PART: &str = "memory";
+/// A larger backlog is measured once: it takes minutes to write.
+const OFTEN: u64 = 1_000_000;
+
+pub async fn measure(plan: &Plan, notes: &mut Vec<String>) -> Vec<Figure> {
+    let Some(postrider) = &plan.postrider else {
+        notes.push("it needs --postrider PROGRAM".to_owned());
+        return Vec::new();
+    };
+    let database = Database::start().await;
+    notes.push(database.note().await);
+    let mut figures = Vec::new();
+    for backlog in &plan.backlogs {
+        let load = plan.load(*backlog, 10_000);
+        let (mut peak, mut cpu) = (Vec::new(), Vec::new());
+        for run in 0..if *backlog > OFTEN { 1 } else { plan.runs } {
+            eprintln!("memory: backlog of {backlog}, run {}", run + 1);
+            database.fill(&load).await;
+            let relay = RelayProcess::start(postrider, &database.url, "memory:", &["--until-empty"]);
+            let used = tokio::task::spawn_blocking(move || relay.used()).await.unwrap();
+            assert_eq!(database.left().await, 0, "left in the outbox");
+            #[allow(clippy::cast_precision_loss, reason = "a count far below 2^52")]
+            let messages = *backlog as f64;
+            peak.push(used.megabytes);
+            cpu.push(used.seconds / messages * 1e6);
+        }
+        #[allow(clippy::cast_precision_loss, reason = "a count far below 2^52")]
+        let what = format!("backlog of {}", number(*backlog as f64));
+        figures.push(Figure::new(PART, format!("{what}: peak memory"), "MB", peak).demand(Demand::AtMost(100.0)));
+        figures.push(Figure::new(PART, format!("{what}: relay CPU"), "µs/message", cpu));
+    }
+    figures
+}

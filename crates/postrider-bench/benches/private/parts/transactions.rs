@@ -1,0 +1,131 @@
+//! The application's own transactions: without an outbox, with it, and with the relay at work.
+
+use std::time::{Duration, Instant};
+
+use postrider_bench::figure::{Demand, Figure};
+use postrider_bench::load::Load;
+use postrider_bench::spread::percentile;
+use tokio_postgres::Client;
+
+use super::database::{Database, connect};
+use super::plan::{Plan, TOPIC};
+use super::relay::RelayProcess;
+
+const PART: &str = "transactions";
+/// Connections of the application.
+const HANDS: u32 = 4;
+/// Transactions a second where the rate is given.
+const RATE: u32 = 500;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum With {
+    Nothing,
+    Outbox,
+    Relay,
+}
+
+const EVERY: [With; 3] = [With::Nothing, With::Outbox, With::Relay];
+
+#[derive(Default)]
+struct Runs {
+    most: [Vec<f64>; 3],
+    p50: [Vec<f64>; 3],
+    p99: [Vec<f64>; 3],
+}
+
+pub async fn measure(plan: &Plan, notes: &mut Vec<String>) -> Vec<Figure> {
+    let Some(postrider) = &plan.postrider else {
+        notes.push("it needs --postrider PROGRAM".to_owned());
+        return Vec::new();
+    };
+    let database = Database::start().await;
+    notes.push(database.note().await);
+    database.client.batch_execute("create table orders (id bigint primary key, note text)").await.unwrap();
+    let mut runs = Runs::default();
+    for run in 0..plan.runs {
+        eprintln!("transactions: run {} of {}", run + 1, plan.runs);
+        for (place, with) in EVERY.into_iter().enumerate() {
+            database.empty().await;
+            database.client.batch_execute("truncate orders").await.unwrap();
+            let relay = (with == With::Relay).then(|| RelayProcess::start(postrider, &database.url, "memory:", &[]));
+            if relay.is_some() {
+                database.lanes_are_shared_by(1).await;
+            }
+            let paced = write(&database, with, plan.steady, Some(RATE), 0).await;
+            runs.p50[place].push(percentile(&mut paced.clone(), 0.5));
+            runs.p99[place].push(percentile(&mut paced.clone(), 0.99));
+            let began = Instant::now();
+            let free = write(&database, with, plan.steady / 2, None, 1 << 32).await;
+            #[allow(clippy::cast_precision_loss, reason = "a count")]
+            runs.most[place].push(free.len() as f64 / began.elapsed().as_secs_f64());
+        }
+    }
+    let [nothing, outbox, relay] = runs.most;
+    let [p50_nothing, p50_outbox, p50_relay] = runs.p50;
+    let [p99_nothing, p99_outbox, p99_relay] = runs.p99;
+    let rate =
+        |what: &str, runs| Figure::new(PART, format!("as fast as {HANDS} connections can, {what}"), "tx/s", runs);
+    let paced = |what: &str, runs| Figure::new(PART, format!("at {RATE} tx/s, {what}"), "ms", runs);
+    vec![
+        rate("no outbox", nothing.clone()),
+        rate("one message each", outbox.clone()).beside("no outbox", nothing),
+        rate("one message each, relay at work", relay).beside("no relay", outbox),
+        paced("no outbox: p50", p50_nothing),
+        paced("one message each: p50", p50_outbox.clone()),
+        paced("one message each, relay at work: p50", p50_relay).beside("no relay", p50_outbox),
+        paced("no outbox: p99", p99_nothing),
+        paced("one message each: p99", p99_outbox.clone()),
+        paced("one message each, relay at work: p99", p99_relay)
+            .beside("no relay", p99_outbox)
+            .demand(Demand::RatioAtMost(1.2)),
+    ]
+}
+
+/// Milliseconds of each transaction; at a rate, or as fast as the hands can.
+async fn write(database: &Database, with: With, length: Duration, rate: Option<u32>, from: u64) -> Vec<f64> {
+    let start = Instant::now();
+    let mut hands = Vec::new();
+    for hand in 0..HANDS {
+        let client = connect(&database.url).await;
+        hands.push(tokio::spawn(one_hand(client, with, start, length, rate, from + u64::from(hand), from)));
+    }
+    let mut all = Vec::new();
+    for hand in hands {
+        all.extend(hand.await.unwrap());
+    }
+    all
+}
+
+async fn one_hand(
+    mut client: Client,
+    with: With,
+    start: Instant,
+    length: Duration,
+    rate: Option<u32>,
+    first: u64,
+    base: u64,
+) -> Vec<f64> {
+    let load = Load { messages: u64::MAX, keys: 10_000, payload: 200, writers: HANDS, topic: TOPIC.into() };
+    let order = client.prepare("insert into orders values ($1, 'an order')").await.unwrap();
+    let outbox =
+        client.prepare("insert into postrider_outbox (topic, key, payload) values ($1, $2, $3)").await.unwrap();
+    let (mut times, mut number) = (Vec::new(), first);
+    while start.elapsed() < length {
+        if let Some(rate) = rate {
+            let due = start + Duration::from_nanos((number - base) * 1_000_000_000 / u64::from(rate));
+            tokio::time::sleep_until(due.into()).await;
+        }
+        let began = Instant::now();
+        let transaction = client.transaction().await.unwrap();
+        transaction.execute(&order, &[&i64::try_from(number).unwrap()]).await.unwrap();
+        if with != With::Nothing {
+            let message = load.message(number);
+            let key = message.key.as_ref().unwrap().as_str();
+            transaction.execute(&outbox, &[&message.topic.as_str(), &key, &&message.payload[..]]).await.unwrap();
+        }
+        transaction.commit().await.unwrap();
+        times.push(began.elapsed().as_secs_f64() * 1_000.0);
+        number += u64::from(HANDS);
+    }
+    times
+}

@@ -1,0 +1,65 @@
+//! A miniature of the whole measurement: it shows that the measuring works and that nothing is lost, invented or out of
+//! order meanwhile. Its rates mean nothing.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a measurement that fails ends with a panic"
+)]
+
+#[path = "../benches/private/parts/mod.rs"]
+mod parts;
+
+use std::path::PathBuf;
+
+use parts::plan::{PARTS, Plan, Purpose};
+use postrider_testkit::servers::postgres::Postgres;
+use postrider_testkit::servers::process::find;
+
+/// The relay's program, which cargo builds beside the tests.
+fn postrider() -> Option<PathBuf> {
+    let program = std::env::current_exe().ok()?.parent()?.with_file_name("postrider");
+    program.is_file().then_some(program)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_miniature_of_every_part_has_figures_and_loses_nothing() {
+    if let Err(missing) = find("nats-server", &[], "nats-server") {
+        println!("NOT RUN: a miniature of the measurement: {missing}");
+        return;
+    }
+    if let Err(missing) = Postgres::start().await {
+        println!("NOT RUN: a miniature of the measurement: {missing}");
+        return;
+    }
+    let Some(postrider) = postrider() else {
+        println!(
+            "NOT RUN: a miniature of the measurement: the relay's program is not built; cargo build -p postrider-cli"
+        );
+        return;
+    };
+    let words = ["--miniature", "--postrider", postrider.to_str().unwrap()].map(str::to_owned);
+    let plan = Plan::of(&words).unwrap();
+    assert!(plan.purpose == Purpose::Measure && plan.out.is_none() && plan.page.is_none());
+    let mut seen = Vec::new();
+    parts::measure(&plan, |part, measurement| {
+        println!("{}", measurement.table());
+        for figure in &measurement.figures {
+            assert!(figure.verdict.is_none_or(|verdict| verdict.holds()), "{part}: {figure:?}");
+            assert!(figure.ours.runs.iter().all(|run| run.is_finite()), "{part}: {figure:?}");
+        }
+        assert!(!measurement.circumstances.is_empty());
+        seen.push(part.to_owned());
+    })
+    .await;
+    assert_eq!(seen, PARTS);
+}
+
+#[test]
+fn words_that_nobody_knows_are_refused() {
+    let refused =
+        |words: &[&str]| Plan::of(&words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>()).unwrap_err();
+    assert!(refused(&["--fast"]).contains("--fast"));
+    assert!(refused(&["--only", "drain,speed"]).contains("speed"));
+    assert!(refused(&["--runs"]).contains("--runs"));
+}

@@ -1,0 +1,52 @@
+//! Which of the rows that are due may go at once.
+//!
+//! A row that was sent to a destination before is the head of its key there: nothing that comes before it is unsent. An
+//! operator makes others due, too: what he replays, and the first row behind a head that he discards. Whether something
+//! of its key stands before such a row the row does not tell. Of a lane that was gained not long ago, earlier rows may
+//! not have been read yet, and others may be on their way back to the table at this moment. So it goes at once only
+//! where everything before it is settled, in memory, or known to be the table's; otherwise its key is looked at, as after
+//! every gain, and the look brings the first of its rows in its turn.
+
+use super::Machine;
+use super::admit::Found;
+use super::destinations::{DestinationIndex, Destinations};
+use crate::row::{Closed, Retrying, Row};
+
+impl Machine {
+    /// Whether a due row waits for a look at its key, which is asked for.
+    pub(super) fn waits_for_a_look(&mut self, row: &Row) -> bool {
+        // What is over is sent nowhere, and overtakes nothing.
+        if row.retrying == Retrying::No || self.is_over(row) {
+            return false;
+        }
+        let Some(key) = self.group(row, Found::Due) else { return false };
+        let is_current = self.schedule.is_current(row.lane);
+        let record = self.keys.get(&key);
+        let may_overtake = |destination: &DestinationIndex| {
+            !self.was_sent(row, *destination)
+                && (!is_current || record.is_some_and(|record| record.may_stand_before(row.id, *destination)))
+        };
+        let owed = self.owed(row);
+        // Where it stands behind others in the table it is set aside.
+        let closed = match &row.closed {
+            Closed::Open => Destinations::NONE,
+            Closed::For(names) => self.settings.named(names),
+            Closed::ForAll => owed,
+        };
+        let unsure: Destinations = owed.without(closed).iter().filter(may_overtake).collect();
+        if unsure.is_empty() {
+            return false;
+        }
+        self.keys.entry(&key, row.lane).look_at(unsure);
+        self.review(&key);
+        true
+    }
+
+    /// Whether an attempt was charged to the row there.
+    fn was_sent(&self, row: &Row, destination: DestinationIndex) -> bool {
+        let settings = self.settings.destinations.get(destination.get());
+        let charged = settings.and_then(|settings| row.progress.get(&settings.name)).copied().unwrap_or(0);
+        // With one destination the table may know the attempts without telling which destination they were at.
+        charged > 0 || (self.outlets.len() == 1 && row.attempts > 0)
+    }
+}

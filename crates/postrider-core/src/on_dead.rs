@@ -1,0 +1,25 @@
+//! What follows when a message is given up.
+
+/// What becomes of a message that is given up, and of its key.
+///
+/// The message is kept as a dead letter with its reason in every case; nothing is given up silently.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub enum OnDead {
+    /// Its key goes on without it: the default.
+    #[default]
+    Skip,
+    /// Its key waits at the destinations that did not accept it, until an operator replays or discards it. Without a
+    /// key, or where the messages of a key keep no order of their own, there is nothing to hold, and it is skipped. So
+    /// is a message whose time has passed: an outage that ends messages holds nothing.
+    Hold,
+}
+
+impl OnDead {
+    /// The word used in the configuration.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Skip => "skip",
+            Self::Hold => "hold",
+        }
+    }
+}
