@@ -42,7 +42,8 @@ async fn a_held_key_is_named_with_what_waits_and_what_to_do() {
         assert!(text.contains(words), "{words:?} is not in {text}");
     }
     let told = place.on(&["explain", "k"]);
-    for words in ["holding: given up", "its key waits until an operator", "was given up and holds the key"] {
+    for words in ["holding: given up", "its key waits until an operator", "was given up and holds what comes after it"]
+    {
         assert!(told.good().out.contains(words), "{words:?} is not in {}", told.out);
     }
     assert_eq!(place.on(&["dead", "list", "--holding", "--json"]).good().json()["total"], 1);

@@ -8,10 +8,11 @@
 //! again, spreads it over all of them; only the message that kills goes on collecting by itself. What stands behind a
 //! suspect in the order of its key waits with it.
 //!
-//! What may have been in the dead relay's hands: of each lane the first rows by each way of finding them, as many as a
-//! window holds, because rows are found in that order and leave the window only by being settled. Were the dead relay's
-//! window larger, or had rows been committed behind it since, each further death would settle a window of rows in
-//! front of the one that kills: it is reached.
+//! What may have been in the dead relay's hands: of each lane the first new and the first due rows, as many as a window
+//! holds, because they are found in that order and leave the window only by being settled. Were the dead relay's window
+//! larger, or had rows been committed behind it since, each further death would settle a window of rows in front of the
+//! one that kills: it is reached. Rows that were set aside are looked at in the order of what happened to their keys,
+//! and may stay in the table after it: all of them, until every exceptional key was looked at once.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -50,12 +51,21 @@ pub(super) enum Care {
     Returning(u16),
 }
 
-/// How many rows of a lane are to be handled carefully yet, by the way in which they are found.
+/// What of a lane is to be handled carefully yet, by the way in which it is found.
 #[derive(Debug, Clone, Copy)]
 struct Left {
+    /// So many rows.
     new: usize,
+    /// So many rows.
     due: usize,
-    aside: usize,
+    /// Whatever was set aside.
+    aside: bool,
+}
+
+impl Left {
+    fn is_over(self) -> bool {
+        self.new + self.due == 0 && !self.aside
+    }
 }
 
 /// What is handled carefully.
@@ -73,7 +83,7 @@ pub(super) struct Careful {
 impl Careful {
     pub(super) fn begin(&mut self, held: &HeldLane, window: usize) {
         match held.start {
-            Start::Careful => self.lanes.insert(held.lane, Left { new: window, due: window, aside: window }),
+            Start::Careful => self.lanes.insert(held.lane, Left { new: window, due: window, aside: true }),
             Start::Clean => self.lanes.remove(&held.lane),
         };
     }
@@ -105,14 +115,14 @@ impl Careful {
             Wanted::Key(of, key) if *of == lane => self.untried(window).any(|entry| entry.key.as_ref() == Some(key)),
             _ => false,
         };
-        let left = self.lanes.get(&lane).map_or(0, |left| match wanted {
-            Wanted::New => left.new,
-            Wanted::Due(_) => left.due,
+        let left = self.lanes.get(&lane).is_some_and(|left| match wanted {
+            Wanted::New => left.new > 0,
+            Wanted::Due(_) => left.due > 0,
             Wanted::Key(..) => left.aside,
-            Wanted::Sweep(..) => left.new + left.due + left.aside,
-            Wanted::Walk(..) | Wanted::Rows(_) => 0,
+            Wanted::Sweep(..) => !left.is_over(),
+            Wanted::Walk(..) | Wanted::Rows(_) => false,
         });
-        if left > 0 || again { Start::Careful } else { Start::Clean }
+        if left || again { Start::Careful } else { Start::Clean }
     }
 }
 
@@ -133,7 +143,7 @@ impl Machine {
     pub(super) fn read_carefully_again(&mut self) {
         let lanes: BTreeSet<Lane> = self.careful.untried(&self.window).map(|entry| entry.lane).collect();
         for lane in lanes {
-            let left = self.careful.lanes.entry(lane).or_insert(Left { new: 0, due: 0, aside: 0 });
+            let left = self.careful.lanes.entry(lane).or_insert(Left { new: 0, due: 0, aside: false });
             left.new = self.settings.window_rows;
         }
     }
@@ -146,8 +156,8 @@ impl Machine {
         let left = |left: &mut Left, spend: &dyn Fn(usize) -> usize| match wanted {
             Wanted::New => left.new = spend(left.new),
             Wanted::Due(_) => left.due = spend(left.due),
-            Wanted::Key(..) => left.aside = spend(left.aside),
-            Wanted::Walk(..) | Wanted::Sweep(..) | Wanted::Rows(_) => {}
+            // Rows are set aside in no order of reading: those of a walk are tried when it is over.
+            Wanted::Key(..) | Wanted::Walk(..) | Wanted::Sweep(..) | Wanted::Rows(_) => {}
         };
         for row in &page.rows {
             if let Some(lane) = self.careful.lanes.get_mut(&row.lane) {
@@ -171,17 +181,16 @@ impl Machine {
             return;
         }
         let (schedule, held) = (&self.schedule, &mut self.held);
-        let only_aside =
-            |lane: Lane, left: &Left| left.new + left.due == 0 && left.aside > 0 && !schedule.will_walk(lane);
+        let only_aside = |lane: Lane, left: &Left| left.new + left.due == 0 && left.aside && !schedule.will_walk(lane);
         let unseen = match self.careful.lanes.iter().any(|(lane, left)| only_aside(*lane, left)) {
             true => self.keys.lanes_with_exceptions(),
             false => BTreeSet::new(),
         };
         self.careful.lanes.retain(|lane, left| {
             if only_aside(*lane, left) && !unseen.contains(lane) {
-                left.aside = 0;
+                left.aside = false;
             }
-            let over = left.new + left.due + left.aside == 0;
+            let over = left.is_over();
             if let Some(held) = held.get_mut(lane).filter(|_| over) {
                 held.start = Start::Clean;
             }

@@ -94,8 +94,8 @@ async fn a_database_without_tables_on_postgresql() {
 #[tokio::test]
 async fn a_newer_schema_version_ends_the_relay_at_its_start_and_nothing_is_touched() {
     for (outbox, newer) in [
-        (Outbox::sqlite().await, "update postrider_meta set value = 99 where name = 'version'"),
-        (Outbox::postgres().await, "update postrider_meta set version = 99"),
+        (Outbox::sqlite().await, "update postrider_meta set value = 99 where name in ('version', 'compatible_from')"),
+        (Outbox::postgres().await, "update postrider_meta set version = 99, compatible_from = 99"),
     ] {
         outbox.enqueue(&[keyed("k", "waits")]).await;
         outbox.sql(newer).await.unwrap();

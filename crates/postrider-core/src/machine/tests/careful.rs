@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::broker::{Mode, Poison};
-use super::by_hand::{Hand, head, row};
+use super::by_hand::{Hand, aside, head, row};
 use super::world::{Happening, World};
 use crate::machine::{Answer, Event, Wanted};
 use crate::*;
@@ -130,6 +130,25 @@ fn answer(hand: &mut Hand, rows: &[(i64, Option<&str>)]) {
         if hand.settles.is_empty() {
             return;
         }
+    }
+}
+
+/// A row of a walk may be found behind any number of others.
+#[test]
+fn everything_set_aside_is_handled_carefully_however_much_it_is() {
+    let mut hand = Hand::with(1, |settings| settings.window_rows = 2);
+    hand.lose();
+    hand.gain_as(Start::Careful);
+    hand.give_to(|wanted| matches!(wanted, Wanted::Walk(..)), (1..=4).map(|n| aside(n, &format!("k{n}"))).collect());
+    hand.give_new(Vec::new());
+    for id in 1..=3 {
+        let read = hand.read(|wanted| matches!(wanted, Wanted::Key(..))).unwrap();
+        assert_eq!(read.lanes[0].start, Start::Careful, "the message that kills would come whole");
+        let key = format!("k{id}");
+        hand.answer(read, vec![Row { state: RowState::SetAside, ..head(id, Some(&key), 0) }], false);
+        assert_eq!(suspected(&hand.settle()), [(id, 1)]);
+        hand.settled(&[id]);
+        answer(&mut hand, &[(id, Some(&key))]);
     }
 }
 
