@@ -12,6 +12,7 @@ mod demo;
 mod exit;
 mod failure;
 mod logs;
+mod notify;
 mod output;
 mod redact;
 mod running;

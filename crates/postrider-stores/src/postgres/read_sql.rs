@@ -17,7 +17,8 @@ macro_rules! page {
         concat!(
             "\
 select o.id, o.lane, o.message_id, o.topic, o.key, o.created_at, o.deliver_at, o.expires_at, o.state, o.attempts,
-       o.next_attempt_at, o.waiting_for, o.progress::text, o.suspicion, o.fetched,
+       o.next_attempt_at, o.waiting_for, o.progress::text, o.suspicion, o.dead_reason,
+       case when o.dead_reason is not null then o.errors::text end as errors, o.fetched,
        o.retry is not null as has_retry, (select clock_timestamp()) as read_at,
        case when o.lane = any(",
             $careful,
