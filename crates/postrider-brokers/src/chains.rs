@@ -9,6 +9,7 @@ use futures_util::stream;
 use postrider_core::{Outgoing, Published};
 
 /// A batch in two parts: messages whose key no other one of the batch has, and the chains of the others.
+#[cfg(feature = "nats")]
 pub(crate) struct Parted<'a> {
     /// Each with its place in the batch.
     pub(crate) alone: Vec<(usize, &'a Outgoing)>,
@@ -17,6 +18,7 @@ pub(crate) struct Parted<'a> {
 }
 
 /// Parts a batch.
+#[cfg(feature = "nats")]
 pub(crate) fn part(batch: &[Outgoing]) -> Parted<'_> {
     let mut of_key: HashMap<&str, usize> = HashMap::with_capacity(batch.len());
     for key in batch.iter().filter_map(|outgoing| outgoing.message.key.as_ref()) {
@@ -35,6 +37,7 @@ pub(crate) fn part(batch: &[Outgoing]) -> Parted<'_> {
 /// The messages of one key go one after another; after one that was not accepted, or once `patience` has passed, the
 /// later ones of its key are [`Published::NotSent`]. So a call takes at most `patience` and one more `send`, for as
 /// many keys as there may be at once.
+#[cfg(feature = "http")]
 pub(crate) async fn publish<'a, F>(
     batch: &'a [Outgoing],
     concurrency: usize,

@@ -94,6 +94,7 @@ mod tests {
             attempt: Attempt(2),
             lane: Lane(7),
             term: Term(3),
+            given_up: None,
         };
         let mut text = Vec::new();
         write(&outgoing, &mut text).unwrap();

@@ -19,6 +19,7 @@ fn outgoing(payload: impl Into<bytes::Bytes>) -> Outgoing {
         attempt: Attempt(1),
         lane: Lane(0),
         term: Term(1),
+        given_up: None,
     }
 }
 

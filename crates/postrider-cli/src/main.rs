@@ -14,6 +14,7 @@ mod exit;
 mod failpoints;
 mod failure;
 mod logs;
+mod notify;
 mod output;
 mod redact;
 mod running;

@@ -10,6 +10,10 @@ use crate::admin::live::Live;
 use crate::admin::report::{DestinationReport, RelayState, Report};
 use crate::config::{BrokerSection, Config, Route};
 use crate::failure::{Failure, Outcome};
+use crate::{notify, wiring};
+
+/// What the destination of dead letters is called, in the table and in metrics.
+const DEAD_LETTERS: &str = "dead-letters";
 
 /// What a relay is built from.
 #[derive(Debug)]
@@ -40,17 +44,12 @@ pub(crate) enum Ending {
 /// Runs the relay.
 pub(crate) async fn run(setup: Setup<'_>, live: &Live, stop: CancellationToken) -> Outcome<Summary> {
     let config = setup.config;
-    let template = DestinationTemplate::parse(&setup.route.destination).map_err(|what| {
-        Failure::usage(
-            format!("route[0].destination: {what}"),
-            "write a place such as \"{topic}\" or \"events.{topic}\"",
-        )
-    })?;
+    let place = template("route[0].destination", &setup.route.destination)?;
     let name = DestinationName::new(&setup.section.name);
     let broker = Arc::clone(&setup.broker);
     let mut builder = Relay::builder(setup.store)
         .name(config.relay.name.clone())
-        .destination(name.clone(), setup.broker, template)
+        .destination(name.clone(), setup.broker, place)
         .route(setup.route.topics.clone(), name)
         .window(config.relay.window_rows, config.relay.window_bytes)
         .ordering(config.relay.ordering)
@@ -63,11 +62,24 @@ pub(crate) async fn run(setup: Setup<'_>, live: &Live, stop: CancellationToken) 
         builder = builder.retry(topics.clone(), *policy);
     }
     builder = builder.retry(TopicPattern::every(), config.retry);
+    if let Some(forward) = &config.forward {
+        let place = template("forward.destination", &forward.destination)?;
+        let broker = match config.brokers.iter().find(|section| section.name == forward.broker) {
+            Some(section) if section.name != setup.section.name => wiring::broker(section)?,
+            _ => Arc::clone(&broker),
+        };
+        builder = builder.forward_to(DestinationName::new(DEAD_LETTERS), broker, place);
+    }
     for (topics, on_dead) in &config.on_dead {
         builder = builder.on_dead(topics.clone(), *on_dead);
     }
     if let Some(lease) = config.relay.lease {
         builder = builder.lease(lease);
+    }
+    let end_of_news = CancellationToken::new();
+    let notifier = notify::start(config, end_of_news.clone())?;
+    if let Some((watch, _)) = &notifier {
+        builder = builder.dead_watch(Arc::<notify::Notifier>::clone(watch));
     }
     if setup.ending == Ending::WhenEmpty {
         builder = builder.until_empty();
@@ -77,7 +89,17 @@ pub(crate) async fn run(setup: Setup<'_>, live: &Live, stop: CancellationToken) 
     live.relaying(move || report(&label, handle.snapshot()));
     let summary = relay.run(stop).await.map_err(|error| Failure::store(&error));
     broker.close().await;
+    end_of_news.cancel();
+    if let Some((_, task)) = notifier {
+        drop(task.await);
+    }
     summary
+}
+
+fn template(path: &str, text: &str) -> Outcome<DestinationTemplate> {
+    DestinationTemplate::parse(text).map_err(|what| {
+        Failure::usage(format!("{path}: {what}"), "write a place such as \"{topic}\" or \"events.{topic}\"")
+    })
 }
 
 /// The last line of a run.

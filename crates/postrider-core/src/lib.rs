@@ -30,7 +30,7 @@ pub use message::{
 };
 pub use on_dead::OnDead;
 pub use retry::{Attempts, Jitter, OnExpire, RetryOverride, RetryPolicy, TopicPattern};
-pub use row::{Closed, Content, Due, Expires, Head, Lifetime, Retrying, Row, RowId, RowState};
+pub use row::{Closed, Content, Due, Expires, GivenUp, Head, Lifetime, Retrying, Row, RowId, RowState};
 pub use seams::{
     Accepted, Attempt, Broker, BrokerProfile, Confirmation, DeadFilter, DeadGroup, DeadReason, Durability, Explained,
     FailedAttempt, Finding, Held, HeldKey, Isolation, LaneStatus, Leases, Level, Measured, MemberStatus, Operator,

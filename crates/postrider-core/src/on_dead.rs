@@ -12,6 +12,10 @@ pub enum OnDead {
     /// key, or where the messages of a key keep no order of their own, there is nothing to hold, and it is skipped. So
     /// is a message whose time has passed: an outage that ends messages holds nothing.
     Hold,
+    /// Its key goes on, and it is also published to the destination of dead letters, with the reason in headers. It is
+    /// owed there until it is accepted. A row that is no message cannot be published, and one on which relays died is
+    /// not fetched again: both are skipped.
+    Forward,
 }
 
 impl OnDead {
@@ -20,6 +24,7 @@ impl OnDead {
         match self {
             Self::Skip => "skip",
             Self::Hold => "hold",
+            Self::Forward => "forward",
         }
     }
 }

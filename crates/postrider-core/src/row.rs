@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::address::DestinationName;
 use crate::lane::Lane;
 use crate::message::{Key, Message, MessageId, Timestamp, Topic};
+use crate::seams::DeadReason;
 
 /// The number of a row in its table, in the order in which the ids were drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -192,6 +193,19 @@ pub struct Row {
     pub progress: BTreeMap<DestinationName, u32>,
     /// Whether it stands behind its key's head.
     pub closed: Closed,
+    /// Why it was given up, when it is still to be forwarded.
+    pub given_up: Option<GivenUp>,
+}
+
+/// Why a message was given up that is forwarded: what the wire headers tell of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GivenUp {
+    /// Why.
+    pub reason: DeadReason,
+    /// Charged attempts at the destinations that did not accept it.
+    pub attempts: u32,
+    /// The last failure: where, and what was said.
+    pub error: String,
 }
 
 /// Whether a row carries a scheduled next attempt.

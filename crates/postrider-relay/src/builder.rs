@@ -14,6 +14,7 @@ use postrider_core::{
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
+use crate::dead_watch::DeadWatch;
 use crate::relay_loop::RelayLoop;
 use crate::snapshot::{Ended, RelayHandle, Shared, Summary};
 
@@ -50,6 +51,7 @@ pub(crate) struct Plan {
     pub(crate) stop_deadline: Duration,
     pub(crate) patience: Duration,
     pub(crate) ending: Ending,
+    pub(crate) watch: Option<Arc<dyn DeadWatch>>,
 }
 
 /// Puts a [`Relay`] together; every setting but the store and one destination has a default.
@@ -58,6 +60,7 @@ pub struct RelayBuilder {
     plan: Plan,
     settings: Settings,
     routes: Vec<(TopicPattern, DestinationName)>,
+    forward: Option<DestinationName>,
 }
 
 impl RelayBuilder {
@@ -78,6 +81,14 @@ impl RelayBuilder {
     ) -> Self {
         self.plan.outlets.push(Outlet { name, broker, template });
         self
+    }
+
+    /// Where messages are forwarded that are given up and whose topic says so ([`OnDead::Forward`]): a destination of
+    /// dead letters that no route leads to. It may be called once.
+    #[must_use]
+    pub fn forward_to(mut self, name: DestinationName, broker: Arc<dyn Broker>, template: DestinationTemplate) -> Self {
+        self.forward = Some(name.clone());
+        self.destination(name, broker, template)
     }
 
     /// One more route: messages of these topics go to this destination. All that match apply. Without any route
@@ -108,6 +119,13 @@ impl RelayBuilder {
     #[must_use]
     pub fn on_dead(mut self, topics: TopicPattern, on_dead: OnDead) -> Self {
         self.settings.on_dead.push((topics, on_dead));
+        self
+    }
+
+    /// Who is told of every message that is given up; by default nobody but the log and the metrics.
+    #[must_use]
+    pub fn dead_watch(mut self, watch: Arc<dyn DeadWatch>) -> Self {
+        self.plan.watch = Some(watch);
         self
     }
 
@@ -172,7 +190,9 @@ impl RelayBuilder {
     ///
     /// # Errors
     /// `Config` without a destination, with too many, with one name twice, with a route to an unknown destination, with
-    /// a lease that is too short, or with one order of everything in an outbox of several lanes.
+    /// a lease that is too short, with one order of everything in an outbox of several lanes, when a key is to be held
+    /// where keys have no order of their own, or when dead letters are to be forwarded and no destination is given for
+    /// them.
     pub fn build(mut self) -> Result<Relay> {
         let config = |text: String| Error::new(ErrorKind::Config, text);
         let mut places = BTreeMap::new();
@@ -184,7 +204,7 @@ impl RelayBuilder {
                 )));
             }
         }
-        if places.is_empty() || places.len() > MAX_DESTINATIONS {
+        if places.keys().all(|name| Some(name) == self.forward.as_ref()) || places.len() > MAX_DESTINATIONS {
             let found = places.len();
             return Err(config(format!("a relay needs 1 to {MAX_DESTINATIONS} destinations; {found} are given")));
         }
@@ -208,6 +228,13 @@ impl RelayBuilder {
             }
             ordering => ordering,
         };
+        if self.settings.ordering != Ordering::Key && self.settings.on_dead.iter().any(|(_, it)| *it == OnDead::Hold) {
+            return Err(config(
+                "a key cannot be held where keys have no order of their own; use skip or forward, or an outbox of \
+                 several lanes with one order per key"
+                    .to_owned(),
+            ));
+        }
         let outlets = &self.plan.outlets;
         self.settings.destinations = outlets
             .iter()
@@ -217,8 +244,13 @@ impl RelayBuilder {
                 template: outlet.template.clone(),
             })
             .collect();
+        self.settings.forward = self.forward.as_ref().and_then(|name| places.get(name)).copied();
+        if self.settings.forward.is_none() && self.settings.on_dead.iter().any(|(_, it)| *it == OnDead::Forward) {
+            return Err(config("dead letters are to be forwarded, and no destination is given for them".to_owned()));
+        }
         self.settings.routes = if self.routes.is_empty() {
-            places.values().map(|place| Route { topics: TopicPattern::every(), destination: *place }).collect()
+            let routed = places.iter().filter(|(name, _)| Some(*name) != self.forward.as_ref());
+            routed.map(|(_, place)| Route { topics: TopicPattern::every(), destination: *place }).collect()
         } else {
             let mut routes = Vec::new();
             for (topics, name) in self.routes {
@@ -259,9 +291,11 @@ impl Relay {
                 stop_deadline: DEFAULT_STOP_DEADLINE,
                 patience: DEFAULT_PATIENCE,
                 ending: Ending::WhenStopped,
+                watch: None,
             },
             settings: Settings::new(Vec::new(), Vec::new()),
             routes: Vec::new(),
+            forward: None,
         }
     }
 

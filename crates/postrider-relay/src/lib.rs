@@ -28,6 +28,7 @@
 
 mod builder;
 mod clock;
+mod dead_watch;
 mod hands;
 mod housekeeper;
 mod leaseholder;
@@ -41,5 +42,6 @@ mod snapshot;
 pub mod telemetry;
 
 pub use builder::{Relay, RelayBuilder};
+pub use dead_watch::{DeadWatch, GaveUp};
 pub use postrider_core::machine::Ordering;
 pub use snapshot::{DestinationSnapshot, Left, RelayHandle, RelaySnapshot, RelayState, Summary};

@@ -81,7 +81,7 @@ mod tests {
     impl Scene {
         fn new() -> Self {
             let machine = Machine::new(Settings::new(Vec::new(), Vec::new()));
-            let report = Report::new(false, Duration::ZERO);
+            let report = Report::new(false, Duration::ZERO, None);
             Self { membership: Membership::default(), machine, report }
         }
 

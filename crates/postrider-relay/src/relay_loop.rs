@@ -37,7 +37,7 @@ impl RelayLoop {
         stop: CancellationToken,
     ) -> Self {
         let hands = Hands::new(&plan, clock);
-        let report = Report::new(plan.ending == Ending::WhenEmpty, plan.patience);
+        let report = Report::new(plan.ending == Ending::WhenEmpty, plan.patience, plan.watch.clone());
         Self { plan, machine, clock, stop, shared, membership: Membership::default(), hands, report }
     }
 

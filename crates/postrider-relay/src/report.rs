@@ -1,10 +1,12 @@
 //! What the relay tells of itself, and whether it has reached its end.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use postrider_core::machine::{Machine, Note};
 use postrider_core::{Error, ErrorKind, Result, Tick};
 
+use crate::dead_watch::{DeadWatch, GaveUp};
 use crate::snapshot::{DestinationSnapshot, Left, RelaySnapshot, RelayState, Summary};
 use crate::telemetry;
 
@@ -18,6 +20,7 @@ const COUNT_EVERY: Duration = Duration::from_millis(100);
 pub(crate) struct Report {
     until_empty: bool,
     patience: Duration,
+    watch: Option<Arc<dyn DeadWatch>>,
     snapshot: RelaySnapshot,
     shown_at: Option<Tick>,
     asked_at: Option<Tick>,
@@ -28,10 +31,11 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    pub(crate) fn new(until_empty: bool, patience: Duration) -> Self {
+    pub(crate) fn new(until_empty: bool, patience: Duration, watch: Option<Arc<dyn DeadWatch>>) -> Self {
         Self {
             until_empty,
             patience,
+            watch,
             snapshot: RelaySnapshot::default(),
             shown_at: None,
             asked_at: None,
@@ -62,7 +66,13 @@ impl Report {
                 }
             }
             Note::Retry { .. } => snapshot.retried += 1,
-            Note::Dead { .. } => snapshot.dead += 1,
+            Note::Dead { id, row, topic, key, reason, text } => {
+                snapshot.dead += 1;
+                if let Some(watch) = &self.watch {
+                    let (topic, key, error) = (topic.clone(), key.clone(), text.clone());
+                    watch.gave_up(GaveUp { id: *id, row: *row, topic, key, reason: *reason, error });
+                }
+            }
             Note::Dropped { .. } => snapshot.dropped += 1,
             Note::StoreAway(_, text) => {
                 snapshot.state = RelayState::StoreAway;

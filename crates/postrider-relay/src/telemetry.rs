@@ -132,7 +132,7 @@ pub(crate) fn note(note: &Note) {
             counter!(RETRIES).increment(1);
             tracing::info!(%id, attempts, after_ms = after.as_millis(), "message will be tried again");
         }
-        Note::Dead { id, row, reason, text } => {
+        Note::Dead { id, row, reason, text, .. } => {
             counter!(DEAD, "reason" => reason.as_str()).increment(1);
             let id = id.map(|id| id.to_string()).unwrap_or_default();
             tracing::error!(id, row = row.0, %reason, error = %text, "message is dead; see `postrider dead list`");

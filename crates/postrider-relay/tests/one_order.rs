@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use postrider_brokers::memory::{Answer, MemoryBroker};
 use postrider_core::{
-    Attempt, Attempts, Broker, DestinationName, DestinationTemplate, ErrorKind, LaneCount, Message, Outcome, Outgoing,
-    RelayId, RetryPolicy, Room, Settlement, Store, TopicPattern,
+    Attempt, Attempts, Broker, DestinationName, DestinationTemplate, ErrorKind, LaneCount, Message, OnDead, Outcome,
+    Outgoing, RelayId, RetryPolicy, Room, Settlement, Store, TopicPattern,
 };
 use postrider_relay::{Ordering, Relay, RelayBuilder};
 use postrider_stores::History;
@@ -110,4 +110,18 @@ fn one_order_of_everything_needs_one_lane() {
     let store = MemoryStore::new(LaneCount::new(2).unwrap(), History::Off);
     let relay = builder(store, refusing("-")).ordering(Ordering::Everything);
     assert_eq!(relay.build().unwrap_err().kind(), ErrorKind::Config);
+}
+
+#[tokio::test]
+async fn a_key_cannot_be_held_where_keys_have_no_order_of_their_own() {
+    let held = |store, ordering| {
+        let broker = Arc::new(MemoryBroker::recording());
+        builder(store, broker).ordering(ordering).on_dead(TopicPattern::every(), OnDead::Hold).build()
+    };
+    let several = MemoryStore::new(LaneCount::new(8).unwrap(), History::Off);
+    for (store, ordering) in [(outbox(), Ordering::Key), (several, Ordering::None)] {
+        let error = held(store, ordering).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config);
+        assert!(error.to_string().contains("cannot be held"), "{error}");
+    }
 }

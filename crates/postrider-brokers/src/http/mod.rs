@@ -184,6 +184,7 @@ mod tests {
             attempt: Attempt(1),
             lane: Lane(0),
             term: Term(1),
+            given_up: None,
         };
         match broker.publish(&[outgoing]).await.remove(0) {
             Published::Failed(error) => [error, broker.check(&[]).await.unwrap_err()],

@@ -113,7 +113,7 @@ const POOLING: &[&str] = &["direct", "transaction"];
 /// What may become of a message whose time has passed.
 const ON_EXPIRE: &[&str] = &["dead", "drop"];
 /// What may become of a message that is given up.
-const ON_DEAD: &[&str] = &["skip", "hold"];
+const ON_DEAD: &[&str] = &["skip", "hold", "forward"];
 
 const ANY: Kind = Kind::Count { least: 0, most: u32::MAX as u64 };
 
@@ -143,7 +143,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("retry.max_attempts", ANY, Some("10"), "Attempts charged to a message before it is a dead letter; 0 means unlimited."),
     key("retry.max_age", Kind::DurationOrNever, Some("never"), "How long after it was written a message is over, by the database's clock: it is never sent after that."),
     key("retry.on_expire", Kind::Choice(ON_EXPIRE), Some("dead"), "What becomes of a message that is over, by its age or by its own expires_at: dead keeps it as a dead letter, drop removes it and counts it."),
-    key("retry.on_dead", Kind::Choice(ON_DEAD), Some("skip"), "What becomes of the key of a message that is given up: skip (it goes on), or hold (it waits until an operator replays or discards)."),
+    key("retry.on_dead", Kind::Choice(ON_DEAD), Some("skip"), "What becomes of the key of a message that is given up: skip (it goes on), hold (it waits until an operator replays or discards), or forward (it goes on, and the message is also published to the destination of dead letters)."),
     listed("retry.topic[].pattern", Kind::Text, None, "The topics this entry is for: words joined by dots, * for one word, # at the end for any number."),
     listed("retry.topic[].initial", Kind::Duration, None, "As retry.initial, for these topics."),
     listed("retry.topic[].maximum", Kind::Duration, None, "As retry.maximum, for these topics."),
@@ -156,6 +156,12 @@ pub(crate) const KEYS: &[Key] = &[
     listed("route[].topics", Kind::Text, Some("#"), "The topics this route is for."),
     listed("route[].broker", Kind::Text, None, "The name of the broker; needless when there is only one."),
     listed("route[].destination", Kind::Text, Some("{topic}"), "The place in the broker; {topic} stands for the message's topic."),
+    bare("forward.broker", Kind::Text, "out", "The name of the broker that gets forwarded dead letters; by default the one of the route."),
+    key("forward.destination", Kind::Text, Some("dead.{topic}"), "The place in it; {topic} stands for the message's topic."),
+    bare("notify.url", Kind::Address, "https://hooks.example.com/dead", "Where messages that are given up are told, by HTTP POST, in batches."),
+    secret("notify.secret", "Signs these requests as Standard Webhooks: whsec_..."),
+    bare("notify.secret_file", Kind::Text, "/run/secrets/notify", "A file that holds that secret."),
+    key("notify.egress", Kind::Text, Some("public"), "Which addresses may be connected to, as the option egress of the http broker: public, any, or networks parted by commas."),
     bare("retention.delivered", Kind::DurationOrNever, "7d", "How long delivered messages are kept; by default outbox.history."),
     key("retention.dead", Kind::DurationOrNever, Some("never"), "How long dead letters are kept."),
     key("admin.listen", Kind::Text, Some("127.0.0.1:9640"), "Where /metrics, /livez, /readyz and /status are served; off turns it off; beyond this machine it needs a token."),

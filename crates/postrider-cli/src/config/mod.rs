@@ -88,6 +88,26 @@ pub(crate) struct Route {
     pub(crate) destination: String,
 }
 
+/// Where dead letters are forwarded.
+#[derive(Debug, Clone)]
+pub(crate) struct Forward {
+    /// The name of the broker.
+    pub(crate) broker: String,
+    /// The place in it.
+    pub(crate) destination: String,
+}
+
+/// Who is told of messages that are given up.
+#[derive(Debug, Clone)]
+pub(crate) struct Notify {
+    /// Where.
+    pub(crate) url: Secret,
+    /// What signs the requests.
+    pub(crate) secret: Option<Secret>,
+    /// The option `egress` of the http broker.
+    pub(crate) egress: serde_json::Value,
+}
+
 /// The admin address.
 #[derive(Debug, Clone)]
 pub(crate) struct Admin {
@@ -123,6 +143,10 @@ pub(crate) struct Config {
     pub(crate) brokers: Vec<BrokerSection>,
     /// The routes.
     pub(crate) routes: Vec<Route>,
+    /// Where dead letters are forwarded, if any are.
+    pub(crate) forward: Option<Forward>,
+    /// Who is told of messages that are given up, if anybody is.
+    pub(crate) notify: Option<Notify>,
     /// How long what is settled is kept.
     pub(crate) retention: Retention,
     /// The admin address.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use postrider_core::machine::Ordering;
 use postrider_core::{Attempts, LaneCount, OnExpire, Retention, RetryPolicy, Secret};
 
-use super::given_up::on_dead;
+use super::given_up::{forward, notify, on_dead};
 use super::layers::Layers;
 use super::reader::Reader;
 use super::routing::{brokers, routes, topics};
@@ -31,11 +31,14 @@ pub(super) fn read(layers: Layers) -> Outcome<Config> {
         },
         dead: read.duration("retention.dead"),
     };
+    let (on_dead, routes) = (on_dead(&read)?, routes(&read, &brokers)?);
     Ok(Config {
         relay: relay(&read)?,
         topics: topics(&read, retry)?,
-        on_dead: on_dead(&read)?,
-        routes: routes(&read, &brokers)?,
+        forward: forward(&read, &on_dead, &brokers, &routes)?,
+        notify: notify(&read)?,
+        on_dead,
+        routes,
         admin: admin(&read)?,
         log: Log { level: read.text("log.level"), format: read.text("log.format") },
         outbox,
@@ -207,6 +210,10 @@ pub(super) fn secrets(config: &Config) -> Vec<String> {
     let mut secrets = Vec::new();
     for address in config.outbox.store.iter().chain(config.brokers.iter().map(|broker| &broker.url)) {
         secrets.extend(redact::secrets_of(address.reveal()));
+    }
+    if let Some(notify) = &config.notify {
+        secrets.extend(redact::secrets_of(notify.url.reveal()));
+        secrets.extend(notify.secret.iter().map(|secret| secret.reveal().to_owned()));
     }
     secrets.extend(config.admin.token.iter().map(|token| token.reveal().to_owned()));
     for broker in &config.brokers {

@@ -13,6 +13,7 @@ pub(crate) fn word(row: &RowView, now: Timestamp) -> &'static str {
         Some(RowState::Dead) => "dead",
         Some(RowState::Holding) => "holding",
         Some(RowState::SetAside) => "set aside",
+        Some(RowState::Pending) if row.dead_reason.is_some() => "forwarding",
         Some(RowState::Pending) if row.next_attempt_at.is_some() => "retrying",
         Some(RowState::Pending) if row.message.deliver_at.is_some_and(|at| at.0 > now.0) => "delayed",
         Some(RowState::Pending) => "pending",
@@ -104,6 +105,13 @@ fn of_row(row: &RowView, explained: &Explained) -> Vec<String> {
                 say("its key waits until an operator replays or discards it".to_owned());
             }
         }
+        "forwarding" => {
+            let reason = row.dead_reason.map_or("an unknown reason", postrider_core::DeadReason::as_str);
+            say(format!(
+                "forwarding: given up for {reason} after {} attempts; to be published as a dead letter{age}",
+                row.attempts
+            ));
+        }
         "retrying" => {
             let next = row.next_attempt_at.map_or("soon".to_owned(), |at| relative(at, now));
             say(format!("retrying: {} charged attempts, the next {next}{age}", row.attempts));
@@ -158,6 +166,7 @@ fn advice(row: &RowView, explained: &Explained) -> String {
             Some(held) => format!("`postrider explain {}` tells what holds it", held.id),
             None => "nothing: it goes when its key's head has gone".to_owned(),
         },
+        "forwarding" => "nothing: it is forwarded as soon as that destination takes it".to_owned(),
         "retrying" => "see to the last failure; the relay tries again by itself".to_owned(),
         _ => "nothing; when it stays, `postrider status` names the cause".to_owned(),
     }

@@ -232,6 +232,7 @@ impl Machine {
                 is_over: false,
                 lapsed: Destinations::NONE,
                 holds_key: false,
+                given_up: row.given_up.filter(|_| row.waiting_for.is_some()).map(std::sync::Arc::new),
             },
         );
         match row.content {
@@ -406,7 +407,7 @@ impl Machine {
         kind: ErrorKind,
         text: &str,
     ) {
-        self.notes.push(Note::Dead { id, row, reason, text: text.to_owned() });
+        self.note_dead(row, id, reason, text.to_owned());
         let text = settle::shortened(text);
         let failure = FailedAttempt { destination: DestinationName::new(""), kind, text };
         self.bury(row, reason, vec![failure]);
@@ -416,6 +417,10 @@ impl Machine {
     pub(super) fn lead_nowhere(&mut self, row: RowId) {
         let text =
             "no route leads this topic to a configured destination; add a [[route]] for it and restart the relay";
+        if let Some(given_up) = self.window.get(row).and_then(|entry| entry.given_up.clone()) {
+            // The destination of dead letters is no longer configured.
+            return self.bury(row, given_up.reason, Vec::new());
+        }
         let Some(entry) = self.window.get_mut(row) else { return };
         entry.retry_after = NOWHERE_RETRY;
         entry.failures.push(FailedAttempt {

@@ -139,13 +139,15 @@ impl Machine {
     fn charge(&mut self, row: RowId, destination: DestinationIndex, error: &Error) {
         let name = self.settings.destinations[destination.get()].name.clone();
         let Some(entry) = self.window.get_mut(row) else { return };
-        entry.attempts = entry.attempts.saturating_add(1);
+        if entry.given_up.is_none() {
+            entry.attempts = entry.attempts.saturating_add(1);
+        }
         let charged = entry.progress.entry(name).or_insert(0);
         *charged = charged.saturating_add(1);
         let charged = *charged;
         let Some(message) = entry.message.clone() else { return };
         // With one destination the table may know the attempts without telling which destination they were at.
-        let charged = if self.outlets.len() == 1 { entry.attempts } else { charged };
+        let charged = if self.outlets.len() == 1 && entry.given_up.is_none() { entry.attempts } else { charged };
         let exhausted = self.settings.policy(&message).exhausted(charged);
         let exhausted = if exhausted { Destinations::one(destination) } else { Destinations::NONE };
         self.fail(row, destination, error, charged, exhausted);

@@ -147,6 +147,10 @@ pub enum Note {
         id: Option<MessageId>,
         /// Its row.
         row: RowId,
+        /// Its topic; none for a row that is no message.
+        topic: Option<Topic>,
+        /// Its key, if it has one.
+        key: Option<Key>,
         /// Why.
         reason: DeadReason,
         /// What was said last.

@@ -21,6 +21,10 @@ const OVER: &str = "its time had passed: its own expires_at, or retry.max_age of
 impl Machine {
     /// When the row is over by the local clock; none when it never is.
     pub(super) fn ends_at(&self, row: &Row) -> Option<Tick> {
+        if row.given_up.is_some() && row.waiting_for.is_some() {
+            // It has ended: what is left is to tell of it.
+            return None;
+        }
         let of_its_own = match row.lifetime.expires {
             Expires::Never => return None,
             Expires::In(left) => Some(left),
@@ -82,7 +86,7 @@ impl Machine {
             }
             OnExpire::Dead => {
                 let failures = self.window.get(row).map(|entry| entry.failures.clone()).unwrap_or_default();
-                self.notes.push(Note::Dead { id, row, reason: DeadReason::Expired, text: OVER.to_owned() });
+                self.note_dead(row, id, DeadReason::Expired, OVER.to_owned());
                 self.bury(row, DeadReason::Expired, failures);
             }
         }

@@ -241,6 +241,7 @@ impl Machine {
             attempt: Attempt(entry.attempts.saturating_add(failures).saturating_add(1).max(entry.sent)),
             lane: entry.lane,
             term: entry.term,
+            given_up: entry.given_up.clone(),
         })
     }
 
@@ -320,7 +321,8 @@ impl Machine {
         if paused.is_empty() || self.window.room(self.settings.page_rows).is_some() {
             return;
         }
-        if self.outlets.iter().all(|outlet| outlet.pause.is_some()) {
+        // Where dead letters go is no reason to look for more of what cannot go.
+        if self.settings.destinations_of_routes().without(paused).is_empty() {
             if self.settings.ordering != Ordering::Everything {
                 self.shed_hot_keys(paused);
             }

@@ -47,6 +47,9 @@ pub struct Settings {
     /// What becomes of a message that is given up; the first entry whose pattern matches the topic applies, skipping
     /// otherwise. A row that is no message has no topic: the first entry for every topic applies to it.
     pub on_dead: Vec<(TopicPattern, OnDead)>,
+    /// The destination of dead letters, by its place in [`Settings::destinations`]; no route leads there. Without one
+    /// nothing is forwarded.
+    pub forward: Option<DestinationIndex>,
     /// The most messages in the window; default 8,192.
     pub window_rows: usize,
     /// The most payload bytes in the window; default 32 MiB. A heavier row travels alone.
@@ -74,6 +77,7 @@ impl Settings {
             ordering: Ordering::default(),
             retry: Vec::new(),
             on_dead: Vec::new(),
+            forward: None,
             window_rows: 8_192,
             window_bytes: 32 << 20,
             page_rows: 2_048,
@@ -123,6 +127,11 @@ impl Settings {
             None => *pattern == TopicPattern::every(),
         };
         self.on_dead.iter().find(|(pattern, _)| applies(pattern)).map(|(_, on_dead)| *on_dead).unwrap_or_default()
+    }
+
+    /// The destinations that routes lead to: all but that of dead letters.
+    pub(super) fn destinations_of_routes(&self) -> Destinations {
+        self.routes.iter().map(|route| route.destination).collect()
     }
 
     fn indexed(&self) -> impl Iterator<Item = (DestinationIndex, &DestinationSettings)> {

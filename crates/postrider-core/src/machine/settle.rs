@@ -6,10 +6,11 @@ use std::time::Duration;
 use super::Machine;
 use super::destinations::{DestinationIndex, Destinations};
 use super::events::{Action, Note};
+use crate::address::DestinationName;
 use crate::error::{Error, ErrorKind};
 use crate::lane::{HeldLane, Lane};
 use crate::row::{RowId, RowSet};
-use crate::seams::{Attempt, Outcome, Settled, Settlement};
+use crate::seams::{Attempt, FailedAttempt, Outcome, Settled, Settlement};
 use crate::tick::Tick;
 
 /// The most rows of one settle.
@@ -70,6 +71,8 @@ impl Machine {
             }
         } else if !entry.parked.is_empty() {
             self.set_aside(row);
+        } else if let Some(given_up) = entry.given_up.clone().filter(|_| !entry.accepted.is_empty()) {
+            self.bury(row, given_up.reason, Vec::new());
         } else if !entry.accepted.is_empty() && !entry.unknown.is_empty() {
             self.lead_nowhere(row);
         } else if !entry.accepted.is_empty() {
@@ -83,10 +86,9 @@ impl Machine {
         let waiting_for = self.still_owed(row, entry.parked);
         if entry.key.is_none() {
             // Without a key nothing would look for it: it is scheduled instead.
-            let (attempts, progress) = (entry.attempts, entry.progress.clone());
             let after = if is_leaving { Duration::ZERO } else { self.settings.max_pause };
             let after = self.until_the_end(row, after);
-            self.record(row, Outcome::Retry { after, attempts, waiting_for, progress, failures: Vec::new() });
+            self.record_again(row, after, waiting_for, Vec::new());
         } else {
             self.record(row, Outcome::SetAside { waiting_for });
         }
@@ -97,7 +99,6 @@ impl Machine {
         let waiting_for = self.still_owed(row, entry.failed.with(entry.parked));
         let attempts = entry.attempts;
         let after = self.until_the_end(row, entry.retry_after);
-        let progress = entry.progress.clone();
         let key = entry.key.clone();
         let failures = entry.failures.clone();
         if let Some(id) = entry.message.as_ref().map(|message| message.id) {
@@ -106,11 +107,30 @@ impl Machine {
         if let Some(record) = key.as_ref().and_then(|key| self.keys.get_mut(key)) {
             record.scheduled = record.scheduled.with(entry.failed);
         }
-        self.record(row, Outcome::Retry { after, attempts, waiting_for, progress, failures });
+        self.record_again(row, after, waiting_for, failures);
+    }
+
+    /// To be tried again; one that was given up keeps its reason.
+    fn record_again(
+        &mut self,
+        row: RowId,
+        after: Duration,
+        waiting_for: Option<Vec<DestinationName>>,
+        failures: Vec<FailedAttempt>,
+    ) {
+        let Some(entry) = self.window.get(row) else { return };
+        let (attempts, progress) = (entry.attempts, entry.progress.clone());
+        let outcome = match &entry.given_up {
+            Some(given_up) => {
+                Outcome::Forward { reason: given_up.reason, after, attempts, waiting_for, progress, failures }
+            }
+            None => Outcome::Retry { after, attempts, waiting_for, progress, failures },
+        };
+        self.record(row, outcome);
     }
 
     /// The column `waiting_for`: null while every matching route is owed and nothing was accepted.
-    pub(super) fn still_owed(&self, row: RowId, owed: Destinations) -> Option<Vec<crate::address::DestinationName>> {
+    pub(super) fn still_owed(&self, row: RowId, owed: Destinations) -> Option<Vec<DestinationName>> {
         let entry = self.window.get(row)?;
         if entry.owes_every_route && entry.accepted.is_empty() {
             return None;
@@ -121,7 +141,9 @@ impl Machine {
     }
 
     pub(super) fn record(&mut self, row: RowId, outcome: Outcome) {
-        if matches!(outcome, Outcome::Dead { .. } | Outcome::Holding { .. }) {
+        let is_end = matches!(outcome, Outcome::Dead { .. } | Outcome::Holding { .. } | Outcome::Forward { .. });
+        // What was given up before has ended for its key already.
+        if is_end && self.window.get(row).is_some_and(|entry| entry.given_up.is_none()) {
             self.hold_key(row);
         }
         let Some(entry) = self.window.get_mut(row) else { return };
@@ -222,7 +244,7 @@ impl Machine {
                 Outcome::SetAside { .. } => record.look_again = true,
                 Outcome::Holding { .. } if changed => record.look_again = true,
                 // Where the row is gone, nothing will bring the key back but a look.
-                Outcome::Retry { .. } | Outcome::Holding { .. } if !changed => {
+                Outcome::Retry { .. } | Outcome::Holding { .. } | Outcome::Forward { .. } if !changed => {
                     record.scheduled = Destinations::NONE;
                     record.look_again = true;
                 }
@@ -231,6 +253,7 @@ impl Machine {
                 | Outcome::Dropped
                 | Outcome::Dead { .. }
                 | Outcome::Holding { .. }
+                | Outcome::Forward { .. }
                 | Outcome::Suspected { .. } => {}
             }
             if !matches!(settlement.outcome, Outcome::Holding { .. }) {
@@ -256,6 +279,7 @@ impl Machine {
                 Outcome::Retry { .. }
                 | Outcome::Dead { .. }
                 | Outcome::Holding { .. }
+                | Outcome::Forward { .. }
                 | Outcome::Dropped
                 | Outcome::Suspected { .. } => {}
             }

@@ -9,7 +9,7 @@ use super::destinations::Destinations;
 use crate::address::DestinationName;
 use crate::lane::{Lane, Term};
 use crate::message::{Key, Message, MessageId, Topic};
-use crate::row::{Head, RowId, RowMap};
+use crate::row::{GivenUp, Head, RowId, RowMap};
 use crate::seams::{FailedAttempt, Room};
 use crate::tick::Tick;
 
@@ -49,6 +49,8 @@ pub(super) struct Entry {
     pub(super) failures: Vec<FailedAttempt>,
     pub(super) retry_after: Duration,
     pub(super) settling: bool,
+    /// Why it was given up, when it is forwarded.
+    pub(super) given_up: Option<Arc<GivenUp>>,
     /// What it still needs before it may be sent.
     pub(super) care: Care,
     /// What was read of it before its message, where it is handled carefully.

@@ -9,7 +9,11 @@ use crate::address::Destination;
 use crate::error::{Error, Result};
 use crate::lane::{Lane, Term};
 use crate::message::Message;
+use crate::row::GivenUp;
 use crate::seams::Finding;
+
+/// The most characters of an error in a header.
+const LONGEST_ERROR: usize = 1_000;
 
 /// Whether a broker keeps the order of one batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,12 +85,15 @@ pub struct Outgoing {
     pub lane: Lane,
     /// The term under which the relay owns that lane.
     pub term: Term,
+    /// Why it was given up, when it is forwarded as a dead letter.
+    pub given_up: Option<Arc<GivenUp>>,
 }
 
 impl Outgoing {
     /// The wire headers that every broker carries beside the user's own, lower case, in this order: `postrider-id`,
     /// `postrider-topic`, `postrider-key` (where there is one), `postrider-attempt`, `postrider-lane`,
-    /// `postrider-term`. They are a promise (docs/compatibility.md).
+    /// `postrider-term`; of a forwarded dead letter also `postrider-dead-reason`, `postrider-dead-attempts` and
+    /// `postrider-dead-error` (printable ASCII, at most 1,000 characters). They are a promise (docs/compatibility.md).
     pub fn wire_headers(&self) -> Vec<(&'static str, String)> {
         let mut headers =
             vec![("postrider-id", self.message.id.to_string()), ("postrider-topic", self.message.topic.to_string())];
@@ -96,8 +103,19 @@ impl Outgoing {
         headers.push(("postrider-attempt", self.attempt.to_string()));
         headers.push(("postrider-lane", self.lane.to_string()));
         headers.push(("postrider-term", self.term.0.to_string()));
+        if let Some(given_up) = &self.given_up {
+            headers.push(("postrider-dead-reason", given_up.reason.to_string()));
+            headers.push(("postrider-dead-attempts", given_up.attempts.to_string()));
+            headers.push(("postrider-dead-error", printable(&given_up.error)));
+        }
         headers
     }
+}
+
+/// A text that every broker takes as the value of a header.
+fn printable(text: &str) -> String {
+    let one = |c: char| if c == ' ' || c.is_ascii_graphic() { c } else { '?' };
+    text.trim().chars().take(LONGEST_ERROR).map(one).collect()
 }
 
 /// Whether the broker had the message already.

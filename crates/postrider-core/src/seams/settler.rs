@@ -121,6 +121,22 @@ pub enum Outcome {
         /// What failed this time; where nothing did, no attempt is recorded.
         failures: Vec<FailedAttempt>,
     },
+    /// Given up, and owed to the destination of dead letters alone: pending, with its reason. Its key goes on.
+    Forward {
+        /// Why.
+        reason: DeadReason,
+        /// How long from now the next attempt there may come.
+        after: Duration,
+        /// Charged attempts before it was given up.
+        attempts: u32,
+        /// The destination of dead letters.
+        waiting_for: Option<Vec<DestinationName>>,
+        /// The destinations that never accepted it, which are owed it again when it is replayed; empty for every one.
+        /// And the charged attempts at the destination of dead letters.
+        progress: BTreeMap<DestinationName, u32>,
+        /// What failed this time.
+        failures: Vec<FailedAttempt>,
+    },
     /// Given up, and its key waits for an operator: the row stays where it is, in state 3.
     Holding {
         /// Why.

@@ -55,6 +55,16 @@ fn changed(mut stored: Stored, me: RelayId, settlement: &Settlement, now: Timest
             stored.last_attempt_at = Some(now);
             stored.next_attempt_at = Some(Timestamp(now.0.saturating_add(micros(*after))));
         }
+        Outcome::Forward { reason, after, attempts, waiting_for, progress, failures } => {
+            stored.state = RowState::Pending;
+            stored.attempts = *attempts;
+            stored.waiting_for.clone_from(waiting_for);
+            stored.progress.clone_from(progress);
+            stored.errors = appended(stored.errors.as_deref(), now, me, settlement.attempt, failures);
+            stored.last_attempt_at = Some(now);
+            stored.next_attempt_at = Some(Timestamp(now.0.saturating_add(micros(*after))));
+            stored.dead_reason = Some(*reason);
+        }
         Outcome::SetAside { waiting_for } => {
             stored.state = RowState::SetAside;
             stored.waiting_for.clone_from(waiting_for);

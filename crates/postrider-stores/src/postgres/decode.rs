@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use postrider_core::{
-    Attributes, Closed, Content, DestinationName, Due, Error, ErrorKind, Head, Headers, Key, Lane, Lifetime, Message,
-    MessageId, Result, RetryOverride, Retrying, Row, RowId, RowState, Timestamp, Topic,
+    Attributes, Closed, Content, DeadReason, DestinationName, Due, Error, ErrorKind, GivenUp, Head, Headers, Key, Lane,
+    Lifetime, Message, MessageId, Result, RetryOverride, Retrying, Row, RowId, RowState, Timestamp, Topic,
 };
 use tokio_postgres::types::{FromSql, Type};
 use uuid::Uuid;
+
+use crate::failures::latest;
 
 /// Seconds from 1970 to 2000, where PostgreSQL's time begins, in microseconds.
 const EPOCH: i64 = 946_684_800_000_000;
@@ -109,7 +111,16 @@ pub(super) fn row(row: &tokio_postgres::Row) -> Result<Row> {
         waiting_for,
         progress,
         closed: closed(row),
+        given_up: given_up(row, attempts)?,
     })
+}
+
+/// Why a row was given up that is to be forwarded.
+fn given_up(row: &tokio_postgres::Row, attempts: i32) -> Result<Option<GivenUp>> {
+    let Some(reason) = get::<Option<i16>>(row, "dead_reason")?.and_then(DeadReason::from_code) else { return Ok(None) };
+    let errors: Option<&str> = get(row, "errors")?;
+    let error = errors.and_then(latest).unwrap_or_default();
+    Ok(Some(GivenUp { reason, attempts: u32::try_from(attempts).unwrap_or(0), error }))
 }
 
 fn due(at: Option<Moment>, now: Moment) -> Due {

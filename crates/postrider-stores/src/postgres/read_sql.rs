@@ -81,7 +81,8 @@ macro_rules! page {
             $before,
             "\
 select o.id, o.lane, o.message_id, o.topic, o.key, o.created_at, o.deliver_at, o.expires_at, o.state, o.attempts,
-       o.next_attempt_at, o.waiting_for, o.progress::text, o.suspicion, o.fetched,
+       o.next_attempt_at, o.waiting_for, o.progress::text, o.suspicion, o.dead_reason,
+       case when o.dead_reason is not null then o.errors::text end as errors, o.fetched,
        o.retry is not null as has_retry, (select clock_timestamp()) as read_at,
        case when o.lane = any(",
             $careful,
@@ -147,7 +148,8 @@ macro_rules! light_page {
         concat!(
             "\
 select o.id, o.lane, o.message_id, o.topic, o.key, o.created_at, o.deliver_at, o.expires_at, o.state, o.attempts,
-       o.next_attempt_at, o.waiting_for, o.progress::text, o.suspicion, (select clock_timestamp()) as read_at,
+       o.next_attempt_at, o.waiting_for, o.progress::text, o.suspicion, o.dead_reason,
+       case when o.dead_reason is not null then o.errors::text end as errors, (select clock_timestamp()) as read_at,
        null::integer as head, case when octet_length(o.payload) <= $1 then o.payload end as payload, o.content_type,
        o.headers::text, o.attributes::text, o.retry::text,
        ",

@@ -1,6 +1,6 @@
 //! Recording outcomes: one fenced statement per batch.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use postrider_core::{
@@ -77,12 +77,14 @@ impl Changes {
         let (state, after, attempts, waiting_for, progress, failures, reason) = match &settlement.outcome {
             Outcome::Delivered | Outcome::Dropped | Outcome::Suspected { .. } => return,
             Outcome::Retry { after, attempts, waiting_for, progress, failures } => {
-                let progress: serde_json::Map<String, Value> =
-                    progress.iter().map(|(name, count)| (name.as_str().to_owned(), json!(count))).collect();
-                let progress = Some(Value::Object(progress).to_string());
+                let progress = Some(object(progress));
                 (RowState::Pending, Some(micros(*after)), Some(*attempts), waiting_for, progress, &failures[..], None)
             }
             Outcome::SetAside { waiting_for } => (RowState::SetAside, None, None, waiting_for, None, &[][..], None),
+            Outcome::Forward { reason, after, attempts, waiting_for, progress, failures } => {
+                let (after, progress) = (Some(micros(*after)), Some(object(progress)));
+                (RowState::Pending, after, Some(*attempts), waiting_for, progress, &failures[..], Some(reason.code()))
+            }
             Outcome::Holding { reason, attempts, waiting_for, failures } => {
                 (RowState::Holding, None, Some(*attempts), waiting_for, None, &failures[..], Some(reason.code()))
             }
@@ -100,6 +102,11 @@ impl Changes {
         self.failures.push((!failures.is_empty()).then(|| unfinished(me, settlement, failures)));
         self.reasons.push(reason);
     }
+}
+
+fn object(progress: &BTreeMap<DestinationName, u32>) -> String {
+    let counts = progress.iter().map(|(name, count)| (name.as_str().to_owned(), json!(count)));
+    Value::Object(counts.collect()).to_string()
 }
 
 fn names(destinations: &[DestinationName]) -> String {
@@ -138,6 +145,7 @@ fn suspicion(settlement: &Settlement) -> Option<(Lane, RowId, u16)> {
         | Outcome::Retry { .. }
         | Outcome::SetAside { .. }
         | Outcome::Holding { .. }
+        | Outcome::Forward { .. }
         | Outcome::Dead { .. } => None,
     }
 }
@@ -201,6 +209,7 @@ impl Settler for PostgresSettler {
             | Outcome::SetAside { .. }
             | Outcome::Suspected { .. }
             | Outcome::Holding { .. }
+            | Outcome::Forward { .. }
             | Outcome::Dead { .. } => false,
         };
         let gone = || batch.iter().filter(|settlement| goes(&settlement.outcome));

@@ -7,14 +7,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use postrider_core::{
-    Attributes, Closed, Content, DeadReason, DestinationName, Due, Head, Headers, Key, Lane, LaneCount, Lifetime,
-    MAX_PAYLOAD, Message, MessageId, RetryOverride, Retrying, Row, RowId, RowState, RowView, Timestamp, lane_of,
+    Attributes, Closed, Content, DeadReason, DestinationName, Due, GivenUp, Head, Headers, Key, Lane, LaneCount,
+    Lifetime, MAX_PAYLOAD, Message, MessageId, RetryOverride, Retrying, Row, RowId, RowState, RowView, Timestamp,
+    lane_of,
 };
 use rusqlite::types::ValueRef;
 use uuid::Uuid;
 
 use super::link::Done;
-use crate::failures::between;
+use crate::failures::{between, latest};
 
 /// Bytes that no valid message weighs; the text columns have limits of their own far below 4 MiB together.
 pub(super) const HEAVIEST: usize = MAX_PAYLOAD + (4 << 20);
@@ -147,6 +148,10 @@ impl Decoded {
             Some(_) | None => Due::Now,
         };
         let lifetime = Lifetime::at(now, self.message.created_at, self.message.expires_at);
+        let given_up = self.dead_reason.map(|reason| {
+            let error = self.errors.as_deref().and_then(latest).unwrap_or_default();
+            GivenUp { reason, attempts: self.attempts, error }
+        });
         let content = match (self.problem, self.suspicion) {
             (None, None) => Content::Message(Arc::new(self.message)),
             (None, Some(suspicion)) => Content::Head(Head {
@@ -171,6 +176,7 @@ impl Decoded {
             waiting_for: self.waiting_for,
             progress: self.progress,
             closed: Closed::Open,
+            given_up,
         }
     }
 
@@ -213,6 +219,7 @@ pub(super) fn oversized(id: RowId, lane: Lane, key: Option<Key>, message_id: Opt
         waiting_for: None,
         progress: BTreeMap::new(),
         closed: Closed::Open,
+        given_up: None,
     }
 }
 

@@ -28,7 +28,7 @@ select id, message_id, topic, key, content_type, headers, attributes, created_at
 from "{p}outbox" where id = ?1 and state in (0, 2)"#;
 const ERRORS: &str = r#"select cast(errors as text) from "{p}outbox" where id = ?1 and state in (0, 2)"#;
 const RETRY: &str = r#"update "{p}outbox" set state = 0, suspicion = 0, next_attempt_at = ?2, attempts = ?3, waiting_for = ?4,
-  progress = ?5, errors = ?6, last_attempt_at = ?7 where id = ?1 and state in (0, 2)"#;
+  progress = ?5, errors = ?6, last_attempt_at = ?7, dead_reason = coalesce(?8, dead_reason) where id = ?1 and state in (0, 2)"#;
 const SET_ASIDE: &str = r#"update "{p}outbox" set state = 2, suspicion = 0, next_attempt_at = null, waiting_for = ?2
 where id = ?1 and state in (0, 2)"#;
 const DEAD: &str = r#"update "{p}outbox" set state = ?8, suspicion = 0, next_attempt_at = null, attempts = ?2,
@@ -124,12 +124,17 @@ impl Settling<'_, '_> {
                 statements.execute(REMOVED, [id])
             }
             Outcome::Dropped => statements.execute(REMOVED, [id]),
-            Outcome::Retry { after, attempts, waiting_for, progress, failures } => {
+            Outcome::Retry { after, attempts, waiting_for, progress, failures }
+            | Outcome::Forward { after, attempts, waiting_for, progress, failures, .. } => {
+                let reason = match settlement.outcome {
+                    Outcome::Forward { reason, .. } => Some(reason.code()),
+                    _ => None,
+                };
                 let Some(errors) = self.errors(id)? else { return Ok(0) };
                 let errors = appended(errors.as_deref(), self.now, self.me, settlement.attempt, failures);
                 let next = now.saturating_add(micros(*after));
                 let owed = waiting_for.as_deref().map(array);
-                statements.execute(RETRY, params![id, next, attempts, owed, object(progress), errors, now])
+                statements.execute(RETRY, params![id, next, attempts, owed, object(progress), errors, now, reason])
             }
             Outcome::SetAside { waiting_for } => {
                 statements.execute(SET_ASIDE, params![id, waiting_for.as_deref().map(array)])

@@ -32,8 +32,12 @@ impl World {
                 self.see(Sight::Expired);
                 self.is_over(place, row, OnExpire::Dead);
             }
-            Outcome::Holding { .. } => {
-                self.violated("P5", format!("relay {place} holds the key of #{row}, and no policy says so"), vec![row]);
+            Outcome::Holding { .. } | Outcome::Forward { .. } => {
+                self.violated(
+                    "P5",
+                    format!("relay {place} holds or forwards #{row}, and no policy says so"),
+                    vec![row],
+                );
             }
             Outcome::Retry { .. } | Outcome::Delivered | Outcome::Dead { .. } => {}
         }

@@ -163,7 +163,10 @@ impl World {
                         self.violated("P1", text, vec![row]);
                     }
                 }
-                Outcome::Retry { .. } | Outcome::SetAside { .. } | Outcome::Suspected { .. } => {}
+                Outcome::Retry { .. }
+                | Outcome::SetAside { .. }
+                | Outcome::Suspected { .. }
+                | Outcome::Forward { .. } => {}
             }
         }
     }

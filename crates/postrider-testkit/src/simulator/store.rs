@@ -343,6 +343,7 @@ impl SimStore {
             lifetime: stored.lifetime(now),
             retrying: if stored.next_attempt_at.is_some() { Retrying::Yes } else { Retrying::No },
             attempts: stored.attempts,
+            given_up: None,
             waiting_for: stored.waiting_for.clone(),
             progress: stored.progress.clone(),
             closed: self.closed(id, stored),
@@ -390,6 +391,8 @@ impl SimStore {
                     stored.waiting_for.clone_from(waiting_for);
                     stored.next_attempt_at = None;
                 }),
+                // No policy of the simulator forwards; `checks` calls it a violation.
+                Outcome::Forward { .. } => {}
                 Outcome::Suspected { suspicion } => self.rows[place(id)].suspicion = *suspicion,
                 Outcome::Dead { attempts, waiting_for, .. } | Outcome::Holding { attempts, waiting_for, .. } => self
                     .change(id, |stored| {

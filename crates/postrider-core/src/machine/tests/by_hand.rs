@@ -30,6 +30,7 @@ pub fn row(id: i64, key: Option<&str>) -> Row {
         waiting_for: None,
         progress: BTreeMap::new(),
         closed: Closed::Open,
+        given_up: None,
     }
 }
 

@@ -8,6 +8,7 @@ mod crossing;
 mod destinations;
 mod ending_carefully;
 mod expiry;
+mod forwarding;
 mod handing_back;
 mod holding;
 mod order;

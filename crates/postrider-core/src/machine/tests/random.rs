@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::broker::{Broker, Mode, Poison};
 use super::rng::Rng;
 use super::world::{Happening, Seen, World};
-use crate::machine::{Note, Ordering};
+use crate::machine::{DestinationIndex, Note, Ordering};
 use crate::*;
 
 /// What a world is troubled with.
@@ -27,6 +27,8 @@ struct Trouble {
     hand_backs: bool,
     expiry: bool,
     holds: bool,
+    /// The second destination is that of dead letters.
+    forwards: bool,
 }
 
 struct Scenario {
@@ -60,6 +62,7 @@ fn trouble(rng: &mut Rng) -> Trouble {
         hand_backs: rng.chance(300),
         expiry: false,
         holds: false,
+        forwards: false,
     }
 }
 
@@ -96,6 +99,12 @@ fn scenario(seed: u64) -> Scenario {
     }
     if trouble.holds {
         world.settings.on_dead = vec![(TopicPattern::every(), OnDead::Hold)];
+    }
+    trouble.forwards = !trouble.holds && world.brokers.len() > 1 && holding.chance(500);
+    if trouble.forwards {
+        world.settings.routes.truncate(1);
+        world.settings.forward = Some(DestinationIndex::new(1));
+        world.settings.on_dead = vec![(TopicPattern::every(), OnDead::Forward)];
     }
     world.settings.max_pause = Duration::from_secs(2);
     world.settings.ordering = match rng.below(10) {
@@ -184,6 +193,8 @@ impl Scenario {
                     _ => Poison::Breaks,
                 };
                 let place = rng.below(self.world.brokers.len() as u64) as usize;
+                // Where only dead letters go nothing tells a bad one from an outage.
+                let place = if self.trouble.forwards { 0 } else { place };
                 let id = self.world.id(row);
                 self.world.brokers[place].poison.insert(id, poison);
                 self.poisonous.insert(row);
@@ -285,7 +296,9 @@ impl Scenario {
             ended.iter().filter(|row| !self.poisonous.contains(row) && !self.mortal.contains(row)).collect();
         assert!(innocent.is_empty(), "dead without fault: {innocent:?}");
         assert!(world.seen.dropped.is_subset(&self.mortal), "dropped without fault: {:?}", world.seen.dropped);
-        for (place, broker) in world.brokers.iter().enumerate() {
+        self.judge_forwarded(&dead);
+        let routed = world.settings.routes.len();
+        for (place, broker) in world.brokers.iter().enumerate().take(routed) {
             let delivered: BTreeSet<i64> = broker.rows().into_iter().collect();
             let mut last: BTreeMap<&str, i64> = BTreeMap::new();
             let mut seen = BTreeSet::new();
@@ -317,6 +330,20 @@ impl Scenario {
         assert_eq!(world.seen.swept, 0, "the sweep found what everything else missed");
     }
 
+    /// What was given up after its attempts was published as a dead letter, and nothing else was.
+    fn judge_forwarded(&self, dead: &BTreeSet<i64>) {
+        if !self.trouble.forwards {
+            return;
+        }
+        let forwarded: BTreeSet<i64> = self.world.brokers[1].rows().into_iter().collect();
+        let given_up = |row: &&i64| self.world.table.reasons.get(row) == Some(&DeadReason::Attempts);
+        let missing: Vec<_> = dead.iter().filter(given_up).filter(|row| !forwarded.contains(row)).collect();
+        assert!(missing.is_empty(), "not forwarded: {missing:?}");
+        let innocent = |row: &&i64| !self.poisonous.contains(row) && !self.mortal.contains(row);
+        let innocent: Vec<_> = forwarded.iter().filter(innocent).collect();
+        assert!(innocent.is_empty(), "forwarded without fault: {innocent:?}");
+    }
+
     /// What must hold where little or nothing went wrong.
     fn judge_quiet(&self) {
         let Trouble {
@@ -333,6 +360,7 @@ impl Scenario {
             hand_backs,
             expiry: _,
             holds,
+            forwards: _,
         } = self.trouble;
         if holds && !leases && !crashes && !kills {
             assert_eq!(self.world.seen.overtook, 0, "a held key went on");
@@ -373,7 +401,7 @@ fn whatever_happens_everything_is_delivered_or_dead_and_in_order() {
             (0..std::env::var("POSTRIDER_SEEDS").map_or(usual, |n| n.parse().unwrap())).collect()
         }
     };
-    let mut counts = [0_usize; 16];
+    let mut counts = [0_usize; 17];
     let mut failed = Vec::new();
     for seed in &seeds {
         match catch_unwind(AssertUnwindSafe(|| play(*seed))) {
@@ -395,6 +423,7 @@ fn whatever_happens_everything_is_delivered_or_dead_and_in_order() {
                     seen.expired,
                     seen.dropped.len() as u64,
                     seen.holds,
+                    seen.forwards,
                 ];
                 counts.iter_mut().zip(times).for_each(|(count, times)| *count += usize::from(times > 0));
             }
@@ -419,6 +448,7 @@ fn whatever_happens_everything_is_delivered_or_dead_and_in_order() {
         "expired",
         "dropped",
         "hold",
+        "forward",
     ];
     for (name, count) in names.iter().zip(counts) {
         println!("{name}: {count} of {} seeds", seeds.len());

@@ -24,6 +24,7 @@ fn row(id: i64, key: &str) -> Row {
         waiting_for: None,
         progress: std::collections::BTreeMap::new(),
         closed: Closed::Open,
+        given_up: None,
     }
 }
 

@@ -25,6 +25,7 @@ pub struct Stored {
     pub progress: BTreeMap<DestinationName, u32>,
     pub suspicion: u16,
     pub version: u64,
+    pub given_up: Option<DeadReason>,
 }
 
 impl Stored {
@@ -103,6 +104,7 @@ impl Table {
         stored.next_attempt_at = Some(now);
         stored.attempts = 0;
         stored.expires_at = Some(u64::MAX);
+        stored.given_up = None;
         stored.progress.clear();
         self.put(id, stored);
     }
@@ -265,6 +267,14 @@ impl Table {
                     stored.progress.clone_from(progress);
                     stored.next_attempt_at = Some(now + u64::try_from(after.as_micros()).unwrap());
                 }
+                Outcome::Forward { reason, after, attempts, waiting_for, progress, .. } => {
+                    stored.state = RowState::Pending;
+                    stored.attempts = *attempts;
+                    stored.waiting_for.clone_from(waiting_for);
+                    stored.progress.clone_from(progress);
+                    stored.next_attempt_at = Some(now + u64::try_from(after.as_micros()).unwrap());
+                    stored.given_up = Some(*reason);
+                }
                 Outcome::SetAside { waiting_for } => {
                     stored.state = RowState::SetAside;
                     stored.waiting_for.clone_from(waiting_for);
@@ -310,6 +320,11 @@ impl Table {
             waiting_for: stored.waiting_for.clone(),
             progress: stored.progress.clone(),
             closed: self.closed(id, stored),
+            given_up: stored.given_up.map(|reason| GivenUp {
+                reason,
+                attempts: stored.attempts,
+                error: "scripted".to_owned(),
+            }),
         }
     }
 

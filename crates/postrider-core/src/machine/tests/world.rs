@@ -1,11 +1,14 @@
 //! A small world around the machine: a table, brokers, leases, a clock, and delays drawn from a seed.
 
+mod brief;
 mod checks;
 mod operator;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
+
+use brief::brief;
 
 use super::broker::{Broker, Mode};
 use super::rng::Rng;
@@ -57,6 +60,7 @@ pub struct Seen {
     pub expired: u64,
     pub dropped: BTreeSet<i64>,
     pub holds: u64,
+    pub forwards: u64,
     /// Rows accepted at a destination at which their key was held.
     pub overtook: u64,
     pub lost_in_flight: u64,
@@ -238,6 +242,7 @@ impl World {
             progress: BTreeMap::new(),
             suspicion: 0,
             version: 0,
+            given_up: None,
             message: Arc::new(message),
         };
         change(&mut stored);
@@ -375,6 +380,7 @@ impl World {
                         Outcome::SetAside { .. } => self.seen.set_aside += 1,
                         Outcome::Retry { attempts, .. } => self.seen.charged += u64::from(*attempts > 0),
                         Outcome::Suspected { .. } => self.seen.suspected += 1,
+                        Outcome::Forward { .. } => self.seen.forwards += 1,
                         Outcome::Dropped => {
                             self.seen.dropped.insert(settlement.row.0);
                             self.is_over(settlement.row.0);
@@ -568,22 +574,6 @@ impl World {
     /// Whether everything is delivered or dead, and the machine knows it.
     pub fn is_done(&self) -> bool {
         self.left().is_empty() && self.machine.is_idle()
-    }
-}
-
-fn brief(action: &Action) -> String {
-    match action {
-        Action::Read(read) => format!("read {:?} {:?} {:?}", read.ticket, read.wanted, read.room),
-        Action::Publish(destination, flight, batch) => {
-            let rows: Vec<_> = batch.iter().map(|outgoing| outgoing.message.id.0.as_u128()).collect();
-            format!("publish {destination:?} {flight:?} {rows:?}")
-        }
-        Action::Settle(_, batch) => {
-            let rows: Vec<_> = batch.iter().map(|settlement| (settlement.row.0, &settlement.outcome)).collect();
-            format!("settle {rows:?}")
-        }
-        Action::Check(destination) => format!("check {destination:?}"),
-        Action::Release(lanes) => format!("release {lanes:?}"),
     }
 }
 

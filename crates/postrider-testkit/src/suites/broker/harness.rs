@@ -102,5 +102,6 @@ pub fn outgoing(message: Message, destination: &Destination) -> Outgoing {
         attempt: Attempt(3),
         lane: Lane(17),
         term: Term(42),
+        given_up: None,
     }
 }

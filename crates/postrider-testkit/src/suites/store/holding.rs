@@ -1,13 +1,15 @@
 //! Dead letters that hold their key, and what opens it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use postrider_core::{
-    Closed, DeadFilter, DestinationName, Key, Message, MessageId, Outcome, Position, Retention, Row, RowId, RowState,
+    Closed, DeadFilter, DeadReason, DestinationName, Key, Message, MessageId, Outcome, Position, Retention, Row, RowId,
+    RowState,
 };
 
 use super::StoreHarness;
-use super::bench::{Bench, ROOM, SET_ASIDE, dead, holding, id, ids, keyed, settlement};
+use super::bench::{Bench, ROOM, SET_ASIDE, dead, failure, holding, id, ids, keyed, settlement};
 
 const EVERY: Position = Position { after: RowId(i64::MIN), limit: 1_000 };
 
@@ -130,6 +132,41 @@ pub async fn a_key_with_several_dead_letters_is_replayed_whole(harness: &dyn Sto
     assert_eq!(replayed, expected);
     assert_eq!(ids(&bench.due().await), expected, "and they are due in that order");
     assert!(bench.operator.replay(&filter, 100).await.unwrap().is_empty());
+}
+
+/// Pending and owed to the destination of dead letters alone, through retries and while it is set aside.
+pub async fn a_row_to_be_forwarded_keeps_its_reason_and_holds_back_nothing(harness: &dyn StoreHarness) {
+    let mut bench = Bench::new(harness).await;
+    let (d, letters) = (DestinationName::new("d"), DestinationName::new("dead-letters"));
+    let row = bench.one(harness, keyed("k")).await;
+    let forward = |after| Outcome::Forward {
+        reason: DeadReason::Expired,
+        after,
+        attempts: 7,
+        waiting_for: Some(vec![letters.clone()]),
+        progress: BTreeMap::from([(d.clone(), 7)]),
+        failures: vec![failure("never")],
+    };
+    bench.settle(&[settlement(&row, forward(Duration::from_secs(60)))]).await;
+    let behind = bench.one(harness, keyed("k")).await;
+    assert_eq!(behind.closed, Closed::For(vec![letters.clone()]), "nothing else waits");
+    bench.settle(&[settlement(&row, Outcome::SetAside { waiting_for: Some(vec![letters.clone()]) })]).await;
+    let lane = bench.held(row.lane);
+    let page = bench.source.key(lane, row.key().unwrap(), ROOM).await.unwrap();
+    let given_up = page.rows[0].given_up.clone().unwrap();
+    assert_eq!((given_up.reason, given_up.attempts), (DeadReason::Expired, 7));
+    assert!(given_up.error.contains("d: never"), "{given_up:?}");
+    bench.settle(&[settlement(&row, forward(Duration::ZERO))]).await;
+    let due = bench.due().await;
+    assert_eq!((due[0].id, &due[0].waiting_for), (row.id, &Some(vec![letters])));
+    assert_eq!((due[0].given_up.as_ref(), &due[0].progress), (Some(&given_up), &BTreeMap::from([(d, 7)])));
+    assert!(
+        bench.operator.dead(&DeadFilter::default(), EVERY).await.unwrap().is_empty(),
+        "it is not yet a dead letter"
+    );
+    bench.settle(&[settlement(&row, dead())]).await;
+    assert_eq!(bench.operator.replay(&DeadFilter::default(), 10).await.unwrap(), [id(&row)]);
+    assert_eq!(bench.due().await[0].given_up, None, "a replay begins anew");
 }
 
 /// `state` of the filter.

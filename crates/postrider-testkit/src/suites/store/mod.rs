@@ -141,6 +141,7 @@ macro_rules! store_suite {
                 a_head_past_its_retention_opens_its_key
                 a_key_with_several_dead_letters_is_replayed_whole
                 dead_letters_are_told_apart_by_whether_they_hold
+                a_row_to_be_forwarded_keeps_its_reason_and_holds_back_nothing
             }
             leasing {
                 only_a_member_acquires_lanes

@@ -32,9 +32,10 @@ impl World {
         assert!(self.now >= end, "row {row} ended at {} and not after {end}", self.now);
     }
 
-    /// Nothing is sent later than its time and the time of the read that brought it.
+    /// Nothing is sent later than its time and the time of the read that brought it, but as a dead letter.
     pub(super) fn is_fresh(&self, batch: &[Outgoing]) {
-        for row in batch.iter().filter_map(|outgoing| self.ids.get(&outgoing.message.id)) {
+        let alive = batch.iter().filter(|outgoing| outgoing.given_up.is_none());
+        for row in alive.filter_map(|outgoing| self.ids.get(&outgoing.message.id)) {
             let end = self.end(*row).unwrap_or(u64::MAX).saturating_add(self.store_latency.1);
             assert!(self.now <= end, "row {row} was sent at {}, after {end}", self.now);
         }
