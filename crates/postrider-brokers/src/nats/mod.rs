@@ -39,15 +39,12 @@ mod wire;
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Instant;
 
 use async_nats::jetstream;
-use async_nats::jetstream::context::{PublishAckFuture, PublishError, PublishErrorKind};
 use async_trait::async_trait;
 use postrider_core::{
     Broker, BrokerProfile, Destination, Durability, Finding, Isolation, OrderInBatch, Outgoing, Published, Result,
 };
-use tokio::time::timeout_at;
 
 use crate::chains;
 use crate::config::BrokerConfig;
@@ -57,12 +54,6 @@ use settings::Settings;
 /// The most messages of one call, and the most calls at once: together the window of 4,000 messages in flight.
 const MAX_BATCH: usize = 1000;
 const MAX_CONCURRENT: usize = 4;
-
-/// A message on its way, and its acknowledgement to come.
-struct Sent {
-    subject: String,
-    answer: PublishAckFuture,
-}
 
 /// A broker that stores messages in JetStream.
 pub struct NatsBroker {
@@ -88,67 +79,30 @@ impl NatsBroker {
 
     /// Publishes one message and waits for its acknowledgement.
     async fn send(&self, context: &jetstream::Context, watch: &Watch, outgoing: &Outgoing) -> Published {
-        let sent = match self.begin(context, watch, outgoing).await {
-            Ok(sent) => sent,
-            Err(error) => return Published::Failed(error),
-        };
-        self.acknowledged(watch, sent, Instant::now() + self.settings.timeout).await
+        match self.try_send(context, watch, outgoing).await {
+            Ok(accepted) => Published::Accepted(accepted),
+            Err(error) => Published::Failed(error),
+        }
     }
 
-    /// Publishes messages of different keys one behind the other, then waits for all acknowledgements. They come in
-    /// this order, so that most are there when their turn comes and cost neither a timer nor a wake-up.
-    async fn send_together(
+    async fn try_send(
         &self,
         context: &jetstream::Context,
         watch: &Watch,
-        messages: Vec<(usize, &Outgoing)>,
-    ) -> Vec<(usize, Published)> {
-        let (mut results, mut all) = (Vec::with_capacity(messages.len()), Vec::with_capacity(messages.len()));
-        let deadline = Instant::now() + self.settings.timeout;
-        let mut messages = messages.into_iter();
-        for (index, outgoing) in messages.by_ref() {
-            match timeout_at(deadline.into(), self.begin(context, watch, outgoing)).await {
-                Ok(Ok(sent)) => all.push((index, sent)),
-                Ok(Err(error)) => results.push((index, Published::Failed(error))),
-                Err(_) => {
-                    // The client takes no more: those behind it would wait as long, one after another.
-                    let error = PublishError::new(PublishErrorKind::TimedOut);
-                    let error = ack::classify(&self.settings.shown, outgoing.destination.as_str(), &error);
-                    results.push((index, Published::Failed(error)));
-                    break;
-                }
-            }
-        }
-        results.extend(messages.map(|(index, _)| (index, Published::NotSent)));
-        let deadline = Instant::now() + self.settings.timeout;
-        for (index, sent) in all {
-            results.push((index, self.acknowledged(watch, sent, deadline).await));
-        }
-        results
-    }
-
-    async fn begin(&self, context: &jetstream::Context, watch: &Watch, outgoing: &Outgoing) -> Result<Sent> {
+        outgoing: &Outgoing,
+    ) -> Result<postrider_core::Accepted> {
         let subject = wire::subject(&outgoing.destination)?;
         let publish = wire::publish(&self.settings, outgoing)?;
         // A message handed to a client that is not connected would be sent some time later, behind our back.
         watch.connected()?;
         let sent = context.send_publish(subject.clone(), publish).await;
-        let answer = sent.map_err(|error| ack::classify(&self.settings.shown, &subject, &error))?;
-        Ok(Sent { subject, answer })
-    }
-
-    async fn acknowledged(&self, watch: &Watch, sent: Sent, deadline: Instant) -> Published {
-        let Sent { subject, answer } = sent;
-        let failed = |error| Published::Failed(ack::classify(&self.settings.shown, &subject, &error));
+        let sent = sent.map_err(|error| ack::classify(&self.settings.shown, &subject, &error))?;
         tokio::select! {
-            // An answer that is there counts, whatever else has happened.
-            biased;
-            answer = timeout_at(deadline.into(), answer.into_future()) => match answer {
-                Ok(Ok(answer)) => Published::Accepted(ack::accepted(&answer)),
-                Ok(Err(error)) => failed(error),
-                Err(_) => failed(PublishError::new(PublishErrorKind::TimedOut)),
+            answer = sent.into_future() => match answer {
+                Ok(answer) => Ok(ack::accepted(&answer)),
+                Err(error) => Err(ack::classify(&self.settings.shown, &subject, &error)),
             },
-            broken = watch.broken(&subject) => Published::Failed(broken),
+            broken = watch.broken(&subject) => Err(broken),
         }
     }
 }
@@ -175,15 +129,7 @@ impl Broker for NatsBroker {
             Err(error) => return link::failed(batch.len(), &error),
         };
         let (patience, context, watch) = (self.settings.timeout, &context, &watch);
-        let parted = chains::part(batch);
-        let send = |outgoing| self.send(context, watch, outgoing);
-        let (mut answers, chained) = tokio::join!(
-            self.send_together(context, watch, parted.alone),
-            chains::send_all(parted.chained, MAX_BATCH, patience, send)
-        );
-        answers.extend(chained);
-        answers.sort_unstable_by_key(|(index, _)| *index);
-        answers.into_iter().map(|(_, result)| result).collect()
+        chains::publish(batch, MAX_BATCH, patience, |outgoing| self.send(context, watch, outgoing)).await
     }
 
     async fn check(&self, destinations: &[Destination]) -> Result<Vec<Finding>> {

@@ -146,7 +146,7 @@ pub enum Published {
     Accepted(Accepted),
     /// It failed; the kind says how.
     Failed(Error),
-    /// It was not sent, because an earlier one of its key in the batch failed, or the broker took no more of the batch.
+    /// It was not sent, because an earlier one of its key in the batch failed.
     NotSent,
 }
 
