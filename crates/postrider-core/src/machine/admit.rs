@@ -52,15 +52,17 @@ impl Machine {
     fn page(&mut self, now: Tick, ticket: Ticket, wanted: Wanted, lanes: &[HeldLane], asked: usize, page: Page) {
         let count = page.rows.len();
         let more = page.more;
-        self.read_carefully(&wanted, lanes, &page);
         match wanted {
             Wanted::New => {
-                self.caught_up(lanes, &page.rows, more);
+                self.read_carefully(lanes, &page);
+                self.caught_up(lanes, &page);
                 self.admit_all(ticket, lanes, page.rows, Found::Reading);
                 self.schedule.new_answered(now, count, more, self.settings.max_poll_interval);
             }
             Wanted::Due(_) => {
+                let rows: Vec<(Lane, RowId)> = page.rows.iter().map(|row| (row.lane, row.id)).collect();
                 let admitted = self.admit_all(ticket, lanes, page.rows, Found::Due);
+                self.read_due_carefully(lanes, &rows, more);
                 // What waits for a look would only come again.
                 let more = more && admitted > 0;
                 self.schedule.due_answered(now, count, more, self.settings.due_interval);
@@ -123,18 +125,21 @@ impl Machine {
         }
     }
 
-    /// Counts what was read of lanes gained not long ago.
-    fn caught_up(&mut self, lanes: &[HeldLane], rows: &[Row], more: bool) {
-        let mut is_current = false;
-        for held in lanes.iter().filter(|held| self.held.get(&held.lane).is_some_and(|now| now.term == held.term)) {
-            is_current |= !more && self.schedule.has_read_all(held.lane);
+    /// Notes how far lanes gained not long ago are read.
+    fn caught_up(&mut self, lanes: &[HeldLane], page: &Page) {
+        let rows = page.rows.iter().map(|row| (row.lane, row.id));
+        for (lane, row) in rows.chain(page.reached.iter().map(|(lane, row)| (*lane, *row))) {
+            if self.is_ours(lanes, lane) {
+                self.schedule.has_read(lane, row);
+            }
         }
-        for row in rows {
-            is_current |= self.schedule.has_read(row.lane);
+        for held in lanes.iter().filter(|_| !page.more) {
+            if self.is_ours(lanes, held.lane) {
+                self.schedule.has_read_all(held.lane);
+            }
         }
-        if is_current {
-            self.keys.undefer();
-            self.schedule.due_now(self.latest);
+        for (lane, row) in self.schedule.take_read_to() {
+            self.keys.reached(lane, row);
         }
     }
 
@@ -313,6 +318,7 @@ impl Machine {
         let mut scheduled = Destinations::NONE;
         let (mut admitted, mut complete, mut holds) = (false, !page.more, false);
         let brought = page.rows.len();
+        let mut unread = None;
         for row in page.rows {
             let owed = match (row.state, &row.content) {
                 // A row that is no message could have gone anywhere.
@@ -341,6 +347,10 @@ impl Machine {
             if waits || !over && (!owed.is_empty() && owed.without(closed.with(paused)).is_empty()) {
                 blocked = blocked.with(owed);
                 scheduled = scheduled.with(if waits { owed } else { Destinations::NONE });
+            } else if !self.schedule.is_read_to(lane, row.id) {
+                unread = Some(row.id);
+                complete = false;
+                break;
             } else if self.window.admits() {
                 self.admit(row, Found::Look, closed);
                 admitted = true;
@@ -352,7 +362,7 @@ impl Machine {
         }
         let Some(record) = self.keys.get_mut(key) else { return };
         record.held = holds;
-        let stale = stale || !unsure.is_empty();
+        let stale = stale || !unsure.is_empty() || unread.is_some();
         let may_hide = !everywhere.without(blocked.with(paused)).is_empty();
         let hidden = page.more && !admitted && !stale && may_hide && brought < LONGEST_LOOK;
         record.look_rows = if hidden { brought.saturating_mul(2) } else { 0 };
@@ -365,6 +375,10 @@ impl Machine {
         }
         if page.more && !admitted && !stale && !hidden {
             record.scheduled = record.aside;
+        }
+        if let Some(row) = unread {
+            record.looking = true;
+            return self.keys.wait_for(lane, row, key.clone());
         }
         self.review(key);
     }

@@ -132,11 +132,10 @@ impl Machine {
         HeldLane { start: self.careful.left(held.lane, &self.window), ..held }
     }
 
-    /// The lanes held, as a read of this kind is to treat them; what is due, only of those that are read up to date.
+    /// The lanes held, as a read of this kind is to treat them.
     pub(super) fn lanes_for(&self, wanted: &Wanted) -> Vec<HeldLane> {
-        let is_due = matches!(wanted, Wanted::Due(_));
-        let lanes = self.held.values().filter(|held| !is_due || self.schedule.is_current(held.lane));
-        lanes.map(|held| HeldLane { start: self.careful.start(held.lane, wanted, &self.window), ..*held }).collect()
+        let start = |held: &HeldLane| self.careful.start(held.lane, wanted, &self.window);
+        self.held.values().map(|held| HeldLane { start: start(held), ..*held }).collect()
     }
 
     /// The reader may have forgotten how far it had read, and bring every row again: those that need care still as heads.
@@ -148,29 +147,40 @@ impl Machine {
         }
     }
 
-    /// A page was read: what it brought need not be handled carefully again, and nor need anything, where it was all.
-    pub(super) fn read_carefully(&mut self, wanted: &Wanted, lanes: &[HeldLane], page: &Page) {
+    /// New rows were read: they need not be handled carefully again, and nor need any, where these were all.
+    pub(super) fn read_carefully(&mut self, lanes: &[HeldLane], page: &Page) {
         if self.careful.lanes.is_empty() {
             return;
         }
-        let left = |left: &mut Left, spend: &dyn Fn(usize) -> usize| match wanted {
-            Wanted::New => left.new = spend(left.new),
-            Wanted::Due(_) => left.due = spend(left.due),
-            // Rows are set aside in no order of reading: those of a walk are tried when it is over.
-            Wanted::Key(..) | Wanted::Walk(..) | Wanted::Sweep(..) | Wanted::Rows(_) => {}
-        };
         for row in &page.rows {
-            if let Some(lane) = self.careful.lanes.get_mut(&row.lane) {
-                left(lane, &|rows| rows.saturating_sub(1));
+            if let Some(left) = self.careful.lanes.get_mut(&row.lane) {
+                left.new = left.new.saturating_sub(1);
             }
         }
-        let read = lanes.iter().filter(|held| self.held.get(&held.lane).is_some_and(|now| now.term == held.term));
-        for held in read {
-            if !page.more
-                && matches!(wanted, Wanted::New | Wanted::Due(_))
-                && let Some(lane) = self.careful.lanes.get_mut(&held.lane)
-            {
-                left(lane, &|_| 0);
+        for held in lanes.iter().filter(|_| !page.more) {
+            let ours = self.is_ours(lanes, held.lane);
+            if let Some(left) = self.careful.lanes.get_mut(&held.lane).filter(|_| ours) {
+                left.new = 0;
+            }
+        }
+    }
+
+    /// Due rows were read: those that came into the window need not be handled carefully again, and nor need any, where
+    /// these were all. One that waits for a look is due again.
+    pub(super) fn read_due_carefully(&mut self, lanes: &[HeldLane], rows: &[(Lane, RowId)], more: bool) {
+        let mut waiting = BTreeSet::new();
+        for (lane, row) in rows {
+            let Some(left) = self.careful.lanes.get_mut(lane) else { continue };
+            if self.window.contains(*row) {
+                left.due = left.due.saturating_sub(1);
+            } else {
+                waiting.insert(*lane);
+            }
+        }
+        for held in lanes.iter().filter(|held| !more && !waiting.contains(&held.lane)) {
+            let ours = self.is_ours(lanes, held.lane);
+            if let Some(left) = self.careful.lanes.get_mut(&held.lane).filter(|_| ours) {
+                left.due = 0;
             }
         }
     }

@@ -1,11 +1,12 @@
 //! Which of the rows that are due may go at once.
 //!
-//! A row that was sent to a destination before is the head of its key there: nothing that comes before it is unsent. An
-//! operator makes others due, too: what he replays, and the first row behind a head that he discards. Whether something
-//! of its key stands before such a row the row does not tell. Of a lane that was gained not long ago, earlier rows may
-//! not have been read yet, and others may be on their way back to the table at this moment. So it goes at once only
-//! where everything before it is settled, in memory, or known to be the table's; otherwise its key is looked at, as after
-//! every gain, and the look brings the first of its rows in its turn.
+//! A row that was sent to a destination before is the head of its key there: what comes before it was sent with it at the
+//! latest, though another relay may have died before it recorded that. An operator makes others due, too: what he replays,
+//! and the first row behind a head that he discards. Whether something of its key stands before such a row the row does
+//! not tell. Of a lane that was gained not long ago, earlier rows may not have been read yet, and others may be on their
+//! way back to the table at this moment. So a row goes at once only where its lane is read as far as it, and everything
+//! before it is settled, in memory, or known to be the table's; otherwise its key is looked at, as after every gain, and
+//! the look brings the first of its rows in its turn.
 
 use super::Machine;
 use super::admit::Found;
@@ -20,11 +21,11 @@ impl Machine {
             return false;
         }
         let Some(key) = self.group(row, Found::Due) else { return false };
-        let is_current = self.schedule.is_current(row.lane);
+        let is_read = self.schedule.is_read_to(row.lane, row.id);
         let record = self.keys.get(&key);
         let may_overtake = |destination: &DestinationIndex| {
-            !self.was_sent(row, *destination)
-                && (!is_current || record.is_some_and(|record| record.may_stand_before(row.id, *destination)))
+            let may_stand_before = || record.is_some_and(|record| record.may_stand_before(row.id, *destination));
+            !is_read || (!self.was_sent(row, *destination) && may_stand_before())
         };
         let owed = self.owed(row);
         // Where it stands behind others in the table it is set aside.

@@ -1,6 +1,6 @@
 //! What the machine remembers of a key while it has rows of it in memory, or owes it a look at the table.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use super::destinations::{DestinationIndex, Destinations};
 use super::ordering::Ordering;
@@ -201,8 +201,8 @@ pub(super) struct Keys {
     lingering: VecDeque<(u64, Key)>,
     /// Keys whose exceptional rows are to be looked at, in order.
     looks: VecDeque<Key>,
-    /// Keys whose lane is not yet read up to date.
-    deferred: Vec<Key>,
+    /// Keys that are looked at again when their lane is read as far as this row.
+    unread: BTreeMap<(Lane, RowId), Key>,
     /// Queues of keys that were forgotten: with many keys, one is forgotten for almost every row that another begins.
     spare: Vec<Vec<Queue>>,
 }
@@ -215,7 +215,7 @@ impl Keys {
             ordering,
             lingering: VecDeque::new(),
             looks: VecDeque::new(),
-            deferred: Vec::new(),
+            unread: BTreeMap::new(),
             spare: Vec::new(),
         }
     }
@@ -282,14 +282,25 @@ impl Keys {
         self.looks.pop_front()
     }
 
-    /// The key's lane is not read up to date yet: its look waits.
-    pub(super) fn defer(&mut self, key: Key) {
-        self.deferred.push(key);
+    /// Rows that are not read yet may stand before this one: the key is looked at again when they are.
+    pub(super) fn wait_for(&mut self, lane: Lane, row: RowId, key: Key) {
+        self.unread.insert((lane, row), key);
     }
 
-    /// A lane is read up to date: the looks that waited for it go on.
-    pub(super) fn undefer(&mut self) {
-        self.looks.extend(self.deferred.drain(..));
+    /// A lane is read as far as this row: the looks that waited for it go on.
+    pub(super) fn reached(&mut self, lane: Lane, row: RowId) {
+        while let Some(((of, waits_for), _)) = self.unread.range((lane, RowId(i64::MIN))..).next() {
+            let place = (*of, *waits_for);
+            if *of != lane || *waits_for > row {
+                break;
+            }
+            self.looks.extend(self.unread.remove(&place));
+        }
+    }
+
+    /// Whether a look waits for rows that are not read yet.
+    pub(super) fn waits_for_rows(&self) -> bool {
+        !self.unread.is_empty()
     }
 
     /// Rows beyond each key's share of the window that wait for this destination, in order.
@@ -310,7 +321,7 @@ impl Keys {
     }
 
     pub(super) fn looks_waiting(&self) -> usize {
-        self.looks.len() + self.deferred.len()
+        self.looks.len() + self.unread.len()
     }
 
     /// Forgets closed keys that no read under way can contradict any more.
@@ -330,7 +341,7 @@ impl Keys {
         let records = &mut self.records;
         records.retain(|_, record| record.lane != lane);
         self.looks.retain(|key| records.contains_key(key));
-        self.deferred.retain(|key| records.contains_key(key));
+        self.unread.retain(|(of, _), _| *of != lane);
     }
 
     /// The lanes in which exceptional rows may stand that are not looked at yet.
@@ -340,6 +351,6 @@ impl Keys {
     }
 
     pub(super) fn is_quiet(&self) -> bool {
-        self.looks.is_empty() && self.deferred.is_empty() && self.records.values().all(|record| !record.looking)
+        self.looks_waiting() == 0 && self.records.values().all(|record| !record.looking)
     }
 }

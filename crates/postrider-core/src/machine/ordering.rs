@@ -52,8 +52,7 @@ impl Machine {
         self.settings.ordering == Ordering::Everything
             && self.keys.get(&Key::everything()).is_some_and(|record| {
                 let waits = record.aside.with(record.failing);
-                self.schedule.is_current(record.lane)
-                    && self.settings.destinations_of_routes().without(waits).is_empty()
+                !self.keys.waits_for_rows() && self.settings.destinations_of_routes().without(waits).is_empty()
             })
     }
 }

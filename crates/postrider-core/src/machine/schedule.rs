@@ -44,11 +44,14 @@ pub(super) struct Schedule {
     rest_until: Tick,
     /// Lanes that have rows waiting in the table for a paused destination.
     missed: BTreeSet<Lane>,
-    /// Lanes not yet read up to date since they were gained, with how many rows the relay before this one may have
-    /// left behind: no key of theirs is looked at, and nothing is due there, because a row that was set aside or is to be
-    /// tried again would overtake an ordinary one.
-    behind: BTreeMap<Lane, usize>,
+    /// Lanes not yet read up to date since they were gained, each with the last row that was read: a row that was set
+    /// aside or is to be tried again goes only when the reading has come as far as it, because it would overtake an
+    /// ordinary one that the relay before left behind.
+    behind: BTreeMap<Lane, RowId>,
 }
+
+/// Nothing of a lane is read.
+const NOTHING: RowId = RowId(i64::MIN);
 
 /// The kinds of reads, in the order in which they take turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -99,24 +102,37 @@ impl Schedule {
         self.reading = false;
     }
 
-    pub(super) fn catch_up(&mut self, lane: Lane, rows: usize) {
-        self.behind.insert(lane, rows);
+    pub(super) fn catch_up(&mut self, lane: Lane) {
+        self.behind.insert(lane, NOTHING);
     }
 
-    pub(super) fn is_current(&self, lane: Lane) -> bool {
-        !self.behind.contains_key(&lane)
+    /// Whether anything of the lane was read since it was gained.
+    fn is_begun(&self, lane: Lane) -> bool {
+        self.behind.get(&lane).is_none_or(|read_to| *read_to > NOTHING)
     }
 
-    /// A row of the lane was read; true when that was enough of them.
-    pub(super) fn has_read(&mut self, lane: Lane) -> bool {
-        let Some(left) = self.behind.get_mut(&lane) else { return false };
-        *left = left.saturating_sub(1);
-        *left == 0 && self.behind.remove(&lane).is_some()
+    /// Whether everything of the lane is read that stands before this row.
+    pub(super) fn is_read_to(&self, lane: Lane, row: RowId) -> bool {
+        self.behind.get(&lane).is_none_or(|read_to| row <= *read_to)
     }
 
-    /// Nothing is left to read of the lane; true when it had not been read up to date before.
-    pub(super) fn has_read_all(&mut self, lane: Lane) -> bool {
-        self.behind.remove(&lane).is_some()
+    /// The lane is read as far as this row.
+    pub(super) fn has_read(&mut self, lane: Lane, row: RowId) {
+        if let Some(read_to) = self.behind.get_mut(&lane) {
+            *read_to = row.max(*read_to);
+        }
+    }
+
+    /// Nothing is left to read of the lane.
+    pub(super) fn has_read_all(&mut self, lane: Lane) {
+        self.has_read(lane, RowId(i64::MAX));
+    }
+
+    /// How far the lanes are read that were not read up to date before.
+    pub(super) fn take_read_to(&mut self) -> BTreeMap<Lane, RowId> {
+        let read_to = self.behind.clone();
+        self.behind.retain(|_, read_to| *read_to < RowId(i64::MAX));
+        read_to
     }
 
     pub(super) fn missed(&mut self, lane: Lane) {
@@ -125,11 +141,6 @@ impl Schedule {
 
     pub(super) fn walk_missed(&mut self) {
         std::mem::take(&mut self.missed).into_iter().for_each(|lane| self.walk(lane));
-    }
-
-    /// A lane is read up to date: what is due there is looked for now.
-    pub(super) fn due_now(&mut self, now: Tick) {
-        self.next_due = self.next_due.min(now);
     }
 
     pub(super) fn walk(&mut self, lane: Lane) {
@@ -221,13 +232,7 @@ impl Machine {
         match kind {
             Kind::New => (now >= self.schedule.next_new && !self.everything_waits()).then_some((Wanted::New, free)),
             Kind::Due if now < self.schedule.next_due => None,
-            Kind::Due if self.held.keys().any(|lane| self.schedule.is_current(*lane)) => {
-                Some((Wanted::Due(self.window.scheduled()), free.min(DUE_PAGE)))
-            }
-            Kind::Due => {
-                self.schedule.next_due = now + self.settings.due_interval;
-                None
-            }
+            Kind::Due => Some((Wanted::Due(self.window.scheduled()), free.min(DUE_PAGE))),
             Kind::Look => {
                 let (lane, key) = self.next_look()?;
                 let (members, least, most) = self.keys.get(&key).map_or((0, 0, LOOK_PAGE), |record| {
@@ -253,8 +258,6 @@ impl Machine {
             let lane = record.lane;
             if !self.held.contains_key(&lane) {
                 record.looking = false;
-            } else if !self.schedule.is_current(lane) {
-                self.keys.defer(key);
             } else if record.can_look(paused) {
                 record.look_again = false;
                 record.held_back_from = None;
@@ -287,8 +290,8 @@ impl Machine {
             self.schedule.sweeps.push_back((lane, RowId(0)));
         }
         // Until a lane is read anew, what was read of it is what was read under an earlier term.
-        let current = |(lane, _): &(Lane, RowId)| self.schedule.is_current(*lane);
-        let place = self.schedule.sweeps.iter().position(current)?;
+        let begun = |(lane, _): &(Lane, RowId)| self.schedule.is_begun(*lane);
+        let place = self.schedule.sweeps.iter().position(begun)?;
         self.schedule.sweeps.remove(place)
     }
 }

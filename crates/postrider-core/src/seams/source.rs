@@ -1,5 +1,6 @@
 //! Finding rows.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use async_trait::async_trait;
@@ -21,18 +22,22 @@ pub struct Room {
 /// The answer to a read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page {
-    /// The rows, by ascending id within each key.
+    /// The rows, in the order that the call promises.
     pub rows: Vec<Row>,
     /// Whether there is more to read at once.
     pub more: bool,
     /// Whether the database is not the one it was (restarted after a crash, failed over): the relay must drop all
     /// trust in its leases, join again and read every lane anew.
     pub discontinued: bool,
+    /// How far lanes are read, where more is known than the rows tell: of the rows that were there when the reading of the
+    /// lane began, none with this id or a lower one is still to come; the highest id where all came. Without it, what
+    /// waits in the table of a lane with few new rows waits until the whole backlog of the others is read.
+    pub reached: BTreeMap<Lane, RowId>,
 }
 
 impl Page {
     /// Nothing, and nothing more.
-    pub const EMPTY: Self = Self { rows: Vec::new(), more: false, discontinued: false };
+    pub const EMPTY: Self = Self { rows: Vec::new(), more: false, discontinued: false, reached: BTreeMap::new() };
 }
 
 /// The reader of an outbox: where each lane has been read up to lives in it, in memory only.
@@ -48,8 +53,9 @@ impl Page {
 /// or was settled since the read was sent. A read never skips a committed row for good.
 #[async_trait]
 pub trait Source: Send + Debug {
-    /// New rows of the lanes held. A lane that was not in the previous call is read from its beginning; one that is
-    /// missing is forgotten; one with another term is new.
+    /// New rows of the lanes held, of each by ascending id. A lane that was not in the previous call is read from
+    /// its beginning, by ascending id over all pages but for rows committed meanwhile; one that is missing is forgotten;
+    /// one with another term is new.
     ///
     /// Brings pending rows whose retry is not scheduled. Delayed ones may come, marked by their `due`.
     async fn read(&mut self, lanes: &[HeldLane], room: Room) -> Result<Page>;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use postrider_core::{HeldLane, Lane, Term};
+use postrider_core::{HeldLane, Lane, RowId, Term};
 
 use super::snapshot::Snapshot;
 
@@ -90,6 +90,15 @@ impl Cohorts {
         self.list.iter().any(|cohort| {
             cohort.read.as_ref().is_some_and(ahead) || cohort.walk.as_ref().is_some_and(|walk| ahead(&walk.until))
         })
+    }
+
+    /// How far each lane is read from its beginning: of one whose backlog is read, everything.
+    pub(super) fn reached(&self) -> BTreeMap<Lane, RowId> {
+        let last = |cohort: &Cohort| match (&cohort.read, &cohort.walk) {
+            (Some(_), _) => RowId(i64::MAX),
+            (None, walk) => RowId(walk.as_ref().map_or(0, |walk| walk.last)),
+        };
+        self.list.iter().flat_map(|cohort| cohort.lanes.keys().map(move |lane| (*lane, last(cohort)))).collect()
     }
 
     /// P of a lane that is read up to date; none while it is walked or new.

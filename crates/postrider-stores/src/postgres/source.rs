@@ -340,7 +340,7 @@ fn careful(lanes: &[HeldLane]) -> Vec<i16> {
 fn page(found: &[tokio_postgres::Row], limit: usize) -> Result<Page> {
     let rows = found.iter().map(decode::row).collect::<Result<Vec<_>>>()?;
     let fetched = decode::fetched(found)?;
-    Ok(Page { more: fetched == limit || rows.len() < fetched, rows, discontinued: false })
+    Ok(Page { more: fetched == limit || rows.len() < fetched, rows, ..Page::EMPTY })
 }
 
 fn count(number: usize) -> i64 {
@@ -369,7 +369,8 @@ impl Source for PostgresSource {
         let page = if room.rows == 0 {
             Page { more: !self.cohorts.list.is_empty(), ..Page::EMPTY }
         } else {
-            self.read_cohorts(&now, room, &careful(lanes)).await?
+            let page = self.read_cohorts(&now, room, &careful(lanes)).await?;
+            Page { reached: self.cohorts.reached(), ..page }
         };
         if connection.is_none() || connection != self.link.standing() {
             // The connection was lost and opened again between two statements: the other end may be another server.
@@ -463,6 +464,6 @@ impl Source for PostgresSource {
             [(&bytes, Type::INT8), (&rows, Type::INT8_ARRAY), (&limit, Type::INT8), (&nowhere, Type::INT2_ARRAY)];
         let found = self.link.query("reading messages by their rows", &self.sql.load, &parameters).await?;
         let rows = found.iter().map(decode::row).collect::<Result<Vec<_>>>()?;
-        Ok(Page { more: rows.len() < decode::fetched(&found)?, rows, discontinued: false })
+        Ok(Page { more: rows.len() < decode::fetched(&found)?, rows, ..Page::EMPTY })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use postrider_core::{HeldLane, Lane, Term};
+use postrider_core::{HeldLane, Lane, RowId, Term};
 
 /// Lanes that have been read up to the same row.
 ///
@@ -43,6 +43,12 @@ impl Cohorts {
     /// Up to where a lane has been read, if it is held.
     pub(super) fn last(&self, lane: Lane) -> Option<i64> {
         self.0.iter().find(|cohort| cohort.lanes.contains_key(&lane)).map(|cohort| cohort.last)
+    }
+
+    /// Up to where each lane has been read.
+    pub(super) fn reached(&self) -> BTreeMap<Lane, RowId> {
+        let lanes = |cohort: &Cohort| cohort.lanes.keys().map(|lane| (*lane, RowId(cohort.last))).collect::<Vec<_>>();
+        self.0.iter().flat_map(lanes).collect()
     }
 
     /// The highest row that any lane has been read up to.

@@ -131,7 +131,7 @@ impl Gathering {
                 rows.push(row.into_row(lanes, found.weight, now));
             }
         }
-        Ok(Page { rows, more: self.full, discontinued: false })
+        Ok(Page { rows, more: self.full, ..Page::EMPTY })
     }
 }
 

@@ -309,7 +309,9 @@ impl World {
             let at = usize::try_from(row - 1).unwrap_or(0);
             let fate = &self.ledger.fates[at];
             let draft = &self.plan.drafts[fate.draft];
-            let excused = draft.poison.is_some() || draft.delay.is_some() || fate.replayed || fate.dead;
+            // One that was deleted while it was on its way waits for nobody, and nobody for it: it may arrive at any time.
+            let apart = fate.replayed || fate.dead || fate.deleted;
+            let excused = draft.poison.is_some() || draft.delay.is_some() || apart;
             if (key.is_none() || draft.key == key) && !excused && !std::mem::replace(&mut seen[at], true) {
                 first.push(row);
             }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use postrider_core::{HeldLane, Lane, Page, Room, Row, Term};
+use postrider_core::{HeldLane, Lane, Page, Room, Row, RowId, Term};
 
 use super::store::SimStore;
 
@@ -70,6 +70,7 @@ impl SimSource {
             page.more |= more;
             page.rows.extend(rows);
         }
+        page.reached = self.cohorts.iter().flat_map(Cohort::reached).collect();
         self.settle();
         page
     }
@@ -122,6 +123,14 @@ impl SimSource {
 }
 
 impl Cohort {
+    fn reached(&self) -> impl Iterator<Item = (Lane, RowId)> {
+        let last = match (self.read, self.walk) {
+            (Some(_), _) => i64::MAX,
+            (None, walk) => walk.map_or(0, |walk| walk.last),
+        };
+        self.lanes.keys().map(move |lane| (*lane, RowId(last)))
+    }
+
     fn read(&mut self, store: &SimStore, now: u64, room: Room) -> (Vec<Row>, bool) {
         if self.walk.is_none() {
             match self.read {

@@ -283,7 +283,7 @@ impl SimStore {
         let mut ids: Vec<i64> = rows.iter().map(|row| row.0).filter(|id| self.row(*id).is_open()).collect();
         ids.sort_unstable();
         let rows = self.fit(&ids, room.bytes);
-        Page { more: rows.len() < ids.len(), rows, discontinued: false }
+        Page { more: rows.len() < ids.len(), rows, ..Page::EMPTY }
     }
 
     /// Where the start of its lane is careful, a row comes as its head.
@@ -304,7 +304,7 @@ impl SimStore {
 
     fn page(&self, ids: &[i64], room: Room) -> Page {
         let rows = self.fit(ids, room.bytes);
-        Page { more: ids.len() == room.rows || rows.len() < ids.len(), rows, discontinued: false }
+        Page { more: ids.len() == room.rows || rows.len() < ids.len(), rows, ..Page::EMPTY }
     }
 
     /// The first rows that fit, the very first one whatever it weighs.

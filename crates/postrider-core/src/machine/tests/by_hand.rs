@@ -150,7 +150,7 @@ impl Hand {
     pub fn answer(&mut self, read: Read, rows: Vec<Row>, more: bool) {
         let answer = match read.wanted {
             Wanted::Walk(..) => Answer::Keys(rows.iter().filter_map(|row| row.key().cloned()).collect()),
-            _ => Answer::Page(Page { rows, more, discontinued: false }),
+            _ => Answer::Page(Page { rows, more, ..Page::EMPTY }),
         };
         self.machine.on(self.now, Event::Answered(read, answer));
         self.act();

@@ -91,6 +91,19 @@ fn a_reader_that_may_read_everything_again_brings_heads_while_a_row_is_not_tried
 }
 
 #[test]
+fn a_due_row_that_waits_until_its_lane_is_read_comes_as_a_head_again() {
+    let due = |wanted: &Wanted| matches!(wanted, Wanted::Due(_));
+    let mut hand = taken_over();
+    hand.act();
+    let first = hand.read.take().expect("it reads");
+    assert!(due(&first.wanted), "{first:?}");
+    hand.answer(first, vec![Row { retrying: Retrying::Yes, ..head(5, Some("k"), 0) }], false);
+    assert!(hand.settles.is_empty(), "it waits for what may stand before it");
+    assert_eq!(start_of(&mut hand, due), Start::Careful, "the message that kills would come whole");
+    assert_eq!(start_of(&mut hand, due), Start::Clean, "nothing is due any more");
+}
+
+#[test]
 fn suspicion_is_recorded_before_the_message_is_fetched_and_the_settle_clears_it() {
     let mut hand = taken_over();
     hand.give_new(vec![head(1, Some("k"), 0), head(2, None, 0)]);

@@ -39,6 +39,7 @@ fn a_settle_answered_after_its_lane_was_lost_and_regained_decides_nothing() {
     assert!(matches!(hand.settle()[0].outcome, Outcome::Retry { attempts: 1, .. }));
     hand.lose();
     hand.gain();
+    hand.give_new(Vec::new());
     hand.give_due(vec![retrying(1, "k")]);
     let again = hand.flight(1);
     // It took effect just before the lane was lost.
@@ -251,9 +252,11 @@ fn what_is_to_be_tried_again_in_a_lane_gained_waits_until_that_lane_is_read() {
     hand.lose();
     hand.gain();
     hand.answer(before, Vec::new(), false);
-    let read = hand.read(|wanted| matches!(wanted, Wanted::New | Wanted::Due(_))).unwrap();
-    assert!(matches!(read.wanted, Wanted::New), "an earlier row of its key may be unread: {read:?}");
-    hand.answer(read, vec![row(1, Some("k"))], false);
+    let due = hand.read.take().unwrap();
+    assert!(matches!(due.wanted, Wanted::Due(_)), "{due:?}");
+    hand.answer(due, vec![retrying(2, "k")], false);
+    assert!(hand.flights.is_empty(), "an earlier row of its key may be unread: {:?}", hand.flights);
+    hand.give_new(vec![row(1, Some("k"))]);
     let first = hand.flight(1);
     hand.give_due(vec![retrying(2, "k")]);
     assert!(hand.flights.is_empty(), "it overtakes: {:?}", hand.flights);

@@ -4,6 +4,7 @@ mod blame;
 mod broker;
 mod by_hand;
 mod careful;
+mod catching_up;
 mod crossing;
 mod destinations;
 mod ending_carefully;

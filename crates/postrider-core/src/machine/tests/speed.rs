@@ -47,7 +47,7 @@ fn drain(name: &str, rows: i64, key: impl Fn(i64) -> String) {
                     let answer = match read.wanted {
                         Wanted::New => {
                             let page = all.drain(..read.room.rows.min(all.len())).collect();
-                            Answer::Page(Page { rows: page, more: !all.is_empty(), discontinued: false })
+                            Answer::Page(Page { rows: page, more: !all.is_empty(), ..Page::EMPTY })
                         }
                         Wanted::Walk(..) => Answer::Keys(Vec::new()),
                         _ => Answer::Page(Page::EMPTY),

@@ -88,6 +88,8 @@ macro_rules! store_suite {
                 a_page_is_bounded_by_rows
                 a_page_is_bounded_by_bytes_and_an_oversized_row_travels_alone
                 rows_of_a_key_come_in_the_order_of_their_ids
+                a_lane_is_read_from_its_beginning_in_the_order_of_its_ids
+                a_page_tells_how_far_every_lane_is_read
                 everything_of_a_message_arrives_as_it_was_written
                 nonsense_in_any_nullable_column_is_one_malformed_row_and_costs_no_other
                 a_row_that_breaks_the_grammar_is_malformed

@@ -130,6 +130,38 @@ pub async fn rows_of_a_key_come_in_the_order_of_their_ids(harness: &dyn StoreHar
     }
 }
 
+/// Over all pages, and whatever the keys: how far a lane is read tells what may stand before a row of the table.
+pub async fn a_lane_is_read_from_its_beginning_in_the_order_of_its_ids(harness: &dyn StoreHarness) {
+    let mut bench = Bench::new(harness).await;
+    harness.write(&(0..60).map(|n| keyed(&format!("k{}", n % 17))).collect::<Vec<_>>()).await;
+    let rows = bench.read_of(&bench.lanes.clone(), Room { rows: 7, bytes: 1 << 20 }).await;
+    assert_eq!(rows.len(), 60);
+    for held in &bench.lanes {
+        let ids: Vec<RowId> = rows.iter().filter(|row| row.lane == held.lane).map(|row| row.id).collect();
+        assert!(ids.is_sorted(), "{:?}: {ids:?}", held.lane);
+    }
+}
+
+/// Of lanes that have nothing new as well, so that what waits there in the table need not wait for the others.
+pub async fn a_page_tells_how_far_every_lane_is_read(harness: &dyn StoreHarness) {
+    let mut bench = Bench::new(harness).await;
+    harness.write(&(0..30).map(|_| keyed("one")).collect::<Vec<_>>()).await;
+    let (lanes, room) = (bench.lanes.clone(), Room { rows: 7, bytes: 1 << 20 });
+    let mut read = RowId(0);
+    for _ in 0..100 {
+        let page = bench.source.read(&lanes, room).await.unwrap();
+        read = page.rows.last().map_or(read, |row| row.id);
+        for held in lanes.iter().filter(|_| page.more) {
+            let reached = page.reached.get(&held.lane).copied();
+            assert!(reached >= Some(read), "{:?} is read to {reached:?}, others to {read:?}", held.lane);
+        }
+        if !page.more {
+            return;
+        }
+    }
+    panic!("the reading does not end");
+}
+
 /// Bytes, header order, attributes, times and the retry settings; nothing re-encoded.
 pub async fn everything_of_a_message_arrives_as_it_was_written(harness: &dyn StoreHarness) {
     let mut bench = Bench::new(harness).await;
