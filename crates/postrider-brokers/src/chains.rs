@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::time::{Duration, Instant};
 
-use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
 use futures_util::stream;
+use futures_util::{FutureExt, StreamExt};
 use postrider_core::{Outgoing, Published};
 
 /// Sends a batch, up to `concurrency` messages at once, and returns one result per message in the batch's order.
@@ -17,16 +18,21 @@ pub(crate) async fn publish<'a, F>(
     batch: &'a [Outgoing],
     concurrency: usize,
     patience: Duration,
-    send: impl Fn(&'a Outgoing) -> F,
+    send: impl Fn(&'a Outgoing) -> F + Sync,
 ) -> Vec<Published>
 where
-    F: Future<Output = Published>,
+    F: Future<Output = Published> + Send,
 {
-    let mut sending = Vec::new();
+    // One of these takes kilobytes: it is put where it stays.
+    let mut sending: Vec<BoxFuture<'_, Vec<(usize, Published)>>> = Vec::with_capacity(batch.len());
     for chain in chains(batch) {
-        sending.push(one_after_another(chain, patience, &send));
+        sending.push(one_after_another(chain, patience, &send).boxed());
     }
-    let mut answers: Vec<(usize, Published)> = stream::iter(sending).buffer_unordered(concurrency).concat().await;
+    let mut answers: Vec<(usize, Published)> = Vec::with_capacity(batch.len());
+    let mut chains = stream::iter(sending).buffer_unordered(concurrency);
+    while let Some(results) = chains.next().await {
+        answers.extend(results);
+    }
     answers.sort_unstable_by_key(|(index, _)| *index);
     answers.into_iter().map(|(_, result)| result).collect()
 }
@@ -54,7 +60,7 @@ where
 /// The messages of one key together and in order, with their places in the batch; one without a key stands alone.
 fn chains(batch: &[Outgoing]) -> Vec<Vec<(usize, &Outgoing)>> {
     let mut chains: Vec<Vec<(usize, &Outgoing)>> = Vec::new();
-    let mut places: HashMap<&str, usize> = HashMap::new();
+    let mut places: HashMap<&str, usize> = HashMap::with_capacity(batch.len());
     for entry in batch.iter().enumerate() {
         let place = match &entry.1.message.key {
             None => chains.len(),

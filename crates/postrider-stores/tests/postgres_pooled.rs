@@ -132,6 +132,29 @@ async fn without_planner_settings_the_backlog_is_read_in_spans_and_the_doctor_sa
     assert_eq!(planner.level, Level::Warning);
 }
 
+/// What one client prepared there, a statement of the next one would run.
+#[tokio::test]
+async fn a_pooler_that_swallows_the_settings_gets_nothing_prepared() {
+    let server = shared().await.unwrap();
+    let pooler = PgBouncer::start_with(server, 1, "ignore_startup_parameters = options").await.unwrap();
+    let database = server.create_database().await.unwrap();
+    migrate(&options(&server.url_for(&database)), lanes(8)).await.unwrap();
+    let direct = PostgresOptions::new(&pooler.url_for(&database)).unwrap();
+    let store = PostgresStore::open(direct).await.unwrap();
+    let (mut relay, mut standby) = (Relay::joined(&store).await, Relay::joined(&store).await);
+    for round in 0..3 {
+        store.operator().await.unwrap().enqueue(&[Message::new("t", round.to_string())]).await.unwrap();
+        let rows = relay.read_all().await;
+        assert_eq!(payloads(&rows), [round.to_string()]);
+        assert!(standby.read_all().await.is_empty());
+        assert_eq!(relay.settle(&rows, Outcome::Delivered).await.rows, postgres::ids(&rows));
+    }
+    let shared = client(&pooler.url_for(&database)).await;
+    let prepared = shared.simple_query("select name from pg_prepared_statements where name <> ''").await.unwrap();
+    let rows = prepared.iter().filter(|answer| matches!(answer, tokio_postgres::SimpleQueryMessage::Row(_)));
+    assert_eq!(rows.count(), 0);
+}
+
 #[tokio::test]
 async fn a_crash_that_the_pooler_hides_is_noticed_by_the_boot_id() {
     let mut server = Postgres::start().await.unwrap();

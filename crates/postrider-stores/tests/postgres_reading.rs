@@ -433,6 +433,32 @@ async fn no_read_scans_the_whole_table_even_without_statistics_and_with_open_tra
     assert_eq!(outbox.sql(scans).await, before);
 }
 
+/// The statements of the hot path are planned once per connection, whatever the table was like by then.
+#[tokio::test]
+async fn plans_made_while_the_table_was_empty_serve_when_it_is_full() {
+    const ROWS: i64 = 60_000;
+    let outbox = Outbox::fresh().await;
+    outbox.sql("alter table postrider_outbox set (autovacuum_enabled = off)").await;
+    let mut relay = Relay::joined(&outbox.store).await;
+    for n in 0..3 {
+        assert!(relay.read_all().await.is_empty());
+        outbox.enqueue(&[Message::new("t", n.to_string())]).await;
+        let rows = relay.read_all().await;
+        assert_eq!(relay.settle(&rows, Outcome::Delivered).await.rows.len(), 1);
+    }
+    let backlog =
+        format!("insert into postrider_outbox (topic, payload) select 't', 'x' from generate_series(1, {ROWS})");
+    outbox.sql(&backlog).await;
+    let rows = relay.read_all().await;
+    assert_eq!(rows.len(), usize::try_from(ROWS).unwrap());
+    for page in rows.chunks(1_000) {
+        assert_eq!(relay.settle(page, Outcome::Delivered).await.rows.len(), page.len());
+    }
+    drop(relay);
+    let fetched = fetched(&outbox).await;
+    assert!((2 * ROWS..6 * ROWS).contains(&fetched), "{fetched} rows fetched for {ROWS}");
+}
+
 /// The planner may walk the primary key to have a few rows in order, past everything that is not wanted.
 #[tokio::test]
 async fn in_one_order_the_exceptional_rows_are_found_without_walking_the_backlog() {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use super::destinations::{DestinationIndex, Destinations};
 use super::ordering::Ordering;
 use crate::lane::Lane;
-use crate::message::Key;
+use crate::message::{Key, KeyHashing};
 use crate::row::RowId;
 
 /// The most queues kept for keys to come.
@@ -194,7 +194,7 @@ impl KeyRecord {
 /// Every key that the machine knows of.
 #[derive(Debug)]
 pub(super) struct Keys {
-    records: HashMap<Key, KeyRecord>,
+    records: HashMap<Key, KeyRecord, KeyHashing>,
     destinations: usize,
     ordering: Ordering,
     /// Closed keys without rows in memory, kept while a read is under way that was sent before they closed.
@@ -210,7 +210,7 @@ pub(super) struct Keys {
 impl Keys {
     pub(super) fn new(destinations: usize, ordering: Ordering) -> Self {
         Self {
-            records: HashMap::new(),
+            records: HashMap::default(),
             destinations,
             ordering,
             lingering: VecDeque::new(),

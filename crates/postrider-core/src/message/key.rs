@@ -1,16 +1,49 @@
 //! Keys and topics.
 
+use std::cmp;
 use std::fmt;
-use std::sync::Arc;
+use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
+use std::sync::{Arc, LazyLock};
 
 /// The ordering group of a message, at most [`MAX_KEY`](crate::MAX_KEY) bytes.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key(Arc<str>);
+#[derive(Clone)]
+pub struct Key {
+    text: Arc<str>,
+    /// Made once: the machine looks a key up a dozen times for each of its messages.
+    hash: u64,
+}
+
+/// Unknown outside of this process, so that nobody chooses keys that share their places in a map.
+static HASHING: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+
+/// Takes the hash that a key has.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// How a map of keys is hashed.
+pub(crate) type KeyHashing = BuildHasherDefault<KeyHasher>;
 
 impl Key {
     /// A key as it stands; [`Message::validate`](crate::Message::validate) checks it.
     pub fn unchecked(key: impl AsRef<str>) -> Self {
-        Self(Arc::from(key.as_ref()))
+        let key = key.as_ref();
+        Self { text: Arc::from(key), hash: HASHING.hash_one(key) }
     }
 
     /// Stands for all messages of an outbox in which they have one order, with a key and without. No message has this
@@ -21,13 +54,45 @@ impl Key {
 
     /// The key.
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.text
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash && self.text == other.text
+    }
+}
+
+impl Eq for Key {}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Self) -> Option<cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Key {
+    fn cmp(&self, other: &Self) -> cmp::Ordering {
+        self.text.cmp(&other.text)
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Key").field(&self.text).finish()
     }
 }
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 

@@ -101,6 +101,12 @@ impl Cohorts {
         self.list.iter().flat_map(|cohort| cohort.lanes.keys().map(move |lane| (*lane, last(cohort)))).collect()
     }
 
+    /// The snapshot that the first walk goes towards, while every cohort is walked.
+    pub(super) fn walks_towards(&self) -> Option<&Snapshot> {
+        let all = self.list.iter().all(|cohort| cohort.walk.is_some());
+        self.list.first().filter(|_| all).and_then(|first| first.walk.as_ref()).map(|walk| &walk.until)
+    }
+
     /// P of a lane that is read up to date; none while it is walked or new.
     pub(super) fn read_up_to(&self, lane: Lane) -> Option<&Snapshot> {
         let cohort = self.list.iter().find(|cohort| cohort.lanes.contains_key(&lane))?;
@@ -141,6 +147,13 @@ mod tests {
         cohorts.follow(&[held(1, 1), held(2, 1)]);
         cohorts.settle();
         assert_eq!(cohorts.list.len(), 2, "two new cohorts are not at the same point");
+        for cohort in &mut cohorts.list {
+            cohort.walk = at("6:6:").map(|until| Walk { until, last: 0, end: 0 });
+        }
+        assert_eq!(cohorts.walks_towards(), at("6:6:").as_ref());
+        cohorts.list[1].walk = None;
+        assert_eq!(cohorts.walks_towards(), None, "the other one needs the present");
+        cohorts.list[0].walk = None;
         for cohort in &mut cohorts.list {
             cohort.read = at("5:5:");
         }

@@ -20,6 +20,39 @@ const EPOCH: i64 = 946_684_800_000_000;
 /// What a row weighs beside its message.
 const OVERHEAD: usize = 128;
 
+/// A column of a page, by its place and its name: looked for by name in every row, it would cost more than it holds.
+#[derive(Debug, Clone, Copy)]
+struct Column(usize, &'static str);
+
+const ID: Column = Column(0, "id");
+const LANE: Column = Column(1, "lane");
+const MESSAGE_ID: Column = Column(2, "message_id");
+const TOPIC: Column = Column(3, "topic");
+const KEY: Column = Column(4, "key");
+const CREATED_AT: Column = Column(5, "created_at");
+const DELIVER_AT: Column = Column(6, "deliver_at");
+const EXPIRES_AT: Column = Column(7, "expires_at");
+const STATE: Column = Column(8, "state");
+const ATTEMPTS: Column = Column(9, "attempts");
+const NEXT_ATTEMPT_AT: Column = Column(10, "next_attempt_at");
+const WAITING_FOR: Column = Column(11, "waiting_for");
+const PROGRESS: Column = Column(12, "progress");
+const SUSPICION: Column = Column(13, "suspicion");
+const DEAD_REASON: Column = Column(14, "dead_reason");
+const ERRORS: Column = Column(15, "errors");
+const READ_AT: Column = Column(16, "read_at");
+const HEAD: Column = Column(17, "head");
+const PAYLOAD: Column = Column(18, "payload");
+const CONTENT_TYPE: Column = Column(19, "content_type");
+const HEADERS: Column = Column(20, "headers");
+const ATTRIBUTES: Column = Column(21, "attributes");
+const RETRY: Column = Column(22, "retry");
+const CLOSED: Column = Column(23, "closed");
+/// In an exact page only.
+const FETCHED: Column = Column(24, "fetched");
+/// In an exact page only.
+const HAS_RETRY: Column = Column(25, "has_retry");
+
 /// A `timestamptz` with its infinities, in microseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Moment(pub(super) i64);
@@ -44,14 +77,14 @@ impl From<Moment> for Timestamp {
 /// How many rows the inner statement of a page found.
 pub(super) fn fetched(rows: &[tokio_postgres::Row]) -> Result<usize> {
     let Some(row) = rows.first() else { return Ok(0) };
-    let fetched: i64 = get(row, "fetched")?;
+    let fetched: i64 = of_page(row, FETCHED)?;
     Ok(usize::try_from(fetched).unwrap_or(0))
 }
 
 /// How many rows stand before the first whose payload was too heavy to come.
 pub(super) fn light(rows: &[tokio_postgres::Row]) -> Result<usize> {
     for (place, row) in rows.iter().enumerate() {
-        if get::<Option<&[u8]>>(row, "payload")?.is_none() {
+        if of_page::<Option<&[u8]>>(row, PAYLOAD)?.is_none() {
             return Ok(place);
         }
     }
@@ -60,41 +93,66 @@ pub(super) fn light(rows: &[tokio_postgres::Row]) -> Result<usize> {
 
 /// A column that has the type it was made with.
 pub(super) fn get<'r, T: FromSql<'r>>(row: &'r tokio_postgres::Row, column: &str) -> Result<T> {
-    row.try_get(column).map_err(|error| {
-        let what = format!("the column {column} of the outbox tables has another type; run `postrider check`");
-        Error::new(ErrorKind::Config, what).because(error)
-    })
+    row.try_get(column).map_err(|error| another_type(column, error))
 }
 
-/// A row of a page.
+fn of_page<'r, T: FromSql<'r>>(row: &'r tokio_postgres::Row, Column(place, name): Column) -> Result<T> {
+    row.try_get(place).map_err(|error| another_type(name, error))
+}
+
+fn another_type(column: &str, error: tokio_postgres::Error) -> Error {
+    let what = format!("the column {column} of the outbox tables has another type; run `postrider check`");
+    Error::new(ErrorKind::Config, what).because(error)
+}
+
+/// The rows of a page.
 ///
 /// # Errors
 /// `Config`, when the table itself is not the one that was created; never because of what stands in a row.
-pub(super) fn row(row: &tokio_postgres::Row) -> Result<Row> {
-    let head: Option<i32> = get(row, "head")?;
-    let id: i64 = get(row, "id")?;
-    let lane: i16 = get(row, "lane")?;
-    let state: i16 = get(row, "state")?;
-    let attempts: i32 = get(row, "attempts")?;
-    let read_at: Moment = get(row, "read_at")?;
-    let deliver_at: Option<Moment> = get(row, "deliver_at")?;
-    let (created_at, expires_at): (Option<Moment>, Option<Moment>) = (get(row, "created_at")?, get(row, "expires_at")?);
-    let next: Option<Moment> = get(row, "next_attempt_at")?;
+pub(super) fn rows(found: &[tokio_postgres::Row]) -> Result<Vec<Row>> {
+    let mut topics = Topics::default();
+    found.iter().map(|found| row(found, &mut topics)).collect()
+}
+
+/// The topic of the row before: most rows share theirs.
+#[derive(Debug, Default)]
+struct Topics(Option<Topic>);
+
+impl Topics {
+    fn of(&mut self, text: &str) -> Topic {
+        match &self.0 {
+            Some(topic) if topic.as_str() == text => topic.clone(),
+            _ => self.0.insert(Topic::unchecked(text)).clone(),
+        }
+    }
+}
+
+fn row(row: &tokio_postgres::Row, topics: &mut Topics) -> Result<Row> {
+    let head: Option<i32> = of_page(row, HEAD)?;
+    let id: i64 = of_page(row, ID)?;
+    let lane: i16 = of_page(row, LANE)?;
+    let state: i16 = of_page(row, STATE)?;
+    let attempts: i32 = of_page(row, ATTEMPTS)?;
+    let read_at: Moment = of_page(row, READ_AT)?;
+    let deliver_at: Option<Moment> = of_page(row, DELIVER_AT)?;
+    let created_at: Option<Moment> = of_page(row, CREATED_AT)?;
+    let expires_at: Option<Moment> = of_page(row, EXPIRES_AT)?;
+    let next: Option<Moment> = of_page(row, NEXT_ATTEMPT_AT)?;
     let content = match head {
-        None => message(row).map(|message| {
+        None => message(row, topics).map(|message| {
             let weight = message.weight();
             (Content::Message(Arc::new(message)), weight)
         }),
-        Some(payload) => head_of(row).map(|head| {
+        Some(payload) => head_of(row, topics).map(|head| {
             let texts = head.topic.as_str().len() + head.key.as_ref().map_or(0, |key| key.as_str().len());
             (Content::Head(head), usize::try_from(payload).unwrap_or(0) + texts)
         }),
     };
-    let owed = destinations(row, "waiting_for").and_then(|owed| Ok((owed, progress(row)?)));
+    let owed = destinations(row).and_then(|owed| Ok((owed, progress(row)?)));
     let ((content, weight), (waiting_for, progress)) = match (content, owed) {
         (Ok(content), Ok(owed)) => (content, owed),
         (Err(reason), _) | (Ok(_), Err(reason)) => {
-            let payload: Option<&[u8]> = get(row, "payload")?;
+            let payload: Option<&[u8]> = of_page(row, PAYLOAD)?;
             ((malformed(row, reason), payload.map_or(0, <[u8]>::len)), (None, BTreeMap::new()))
         }
     };
@@ -117,8 +175,10 @@ pub(super) fn row(row: &tokio_postgres::Row) -> Result<Row> {
 
 /// Why a row was given up that is to be forwarded.
 fn given_up(row: &tokio_postgres::Row, attempts: i32) -> Result<Option<GivenUp>> {
-    let Some(reason) = get::<Option<i16>>(row, "dead_reason")?.and_then(DeadReason::from_code) else { return Ok(None) };
-    let errors: Option<&str> = get(row, "errors")?;
+    let Some(reason) = of_page::<Option<i16>>(row, DEAD_REASON)?.and_then(DeadReason::from_code) else {
+        return Ok(None);
+    };
+    let errors: Option<&str> = of_page(row, ERRORS)?;
     let error = errors.and_then(latest).unwrap_or_default();
     Ok(Some(GivenUp { reason, attempts: u32::try_from(attempts).unwrap_or(0), error }))
 }
@@ -134,7 +194,7 @@ fn due(at: Option<Moment>, now: Moment) -> Due {
 
 /// What stands before the row; what cannot be read stands for every destination.
 fn closed(row: &tokio_postgres::Row) -> Closed {
-    match row.try_get::<_, Option<Vec<Option<String>>>>("closed") {
+    match row.try_get::<_, Option<Vec<Option<String>>>>(CLOSED.0) {
         Ok(None) => Closed::Open,
         Ok(Some(owed)) => match owed.into_iter().map(|name| name.map(|name| DestinationName::new(&name))).collect() {
             Some(names) => Closed::For(names),
@@ -145,47 +205,47 @@ fn closed(row: &tokio_postgres::Row) -> Closed {
 }
 
 fn malformed(row: &tokio_postgres::Row, reason: String) -> Content {
-    let id = row.try_get::<_, Uuid>("message_id").ok().map(MessageId);
-    let key = row.try_get::<_, Option<String>>("key").ok().flatten().map(Key::unchecked);
+    let id = row.try_get::<_, Uuid>(MESSAGE_ID.0).ok().map(MessageId);
+    let key = row.try_get::<_, Option<String>>(KEY.0).ok().flatten().map(Key::unchecked);
     Content::Malformed { id, key, reason }
 }
 
 /// What a row tells of its message where the payload was left behind.
-fn head_of(row: &tokio_postgres::Row) -> Result<Head, String> {
+fn head_of(row: &tokio_postgres::Row, topics: &mut Topics) -> Result<Head, String> {
     Ok(Head {
-        id: Some(MessageId(read(row, "message_id")?)),
-        topic: Topic::unchecked(read::<&str>(row, "topic")?),
-        key: read::<Option<&str>>(row, "key")?.map(Key::unchecked),
-        suspicion: u16::try_from(read::<i16>(row, "suspicion")?).unwrap_or(0),
-        has_retry: read(row, "has_retry")?,
+        id: Some(MessageId(read(row, MESSAGE_ID)?)),
+        topic: topics.of(read(row, TOPIC)?),
+        key: read::<Option<&str>>(row, KEY)?.map(Key::unchecked),
+        suspicion: u16::try_from(read::<i16>(row, SUSPICION)?).unwrap_or(0),
+        has_retry: read(row, HAS_RETRY)?,
     })
 }
 
 /// The message of a row that has its columns, or why it is none.
-pub(super) fn message(row: &tokio_postgres::Row) -> Result<Message, String> {
-    let message = unchecked_message(row)?;
+fn message(row: &tokio_postgres::Row, topics: &mut Topics) -> Result<Message, String> {
+    let message = unchecked_message(row, topics)?;
     message.validate().map_err(|invalid| invalid.to_string())?;
     Ok(message)
 }
 
-fn unchecked_message(row: &tokio_postgres::Row) -> Result<Message, String> {
-    let payload: &[u8] = read(row, "payload")?;
-    let object = |column: &str| read::<Option<&str>>(row, column);
-    let named = |column: &'static str| move |reason: String| format!("{column}: {reason}");
+fn unchecked_message(row: &tokio_postgres::Row, topics: &mut Topics) -> Result<Message, String> {
+    let payload: &[u8] = read(row, PAYLOAD)?;
+    let object = |column: Column| read::<Option<&str>>(row, column);
+    let named = |Column(_, name): Column| move |reason: String| format!("{name}: {reason}");
     Ok(Message {
-        id: MessageId(read(row, "message_id")?),
-        topic: Topic::unchecked(read::<&str>(row, "topic")?),
-        key: read::<Option<&str>>(row, "key")?.map(Key::unchecked),
+        id: MessageId(read(row, MESSAGE_ID)?),
+        topic: topics.of(read(row, TOPIC)?),
+        key: read::<Option<&str>>(row, KEY)?.map(Key::unchecked),
         payload: Bytes::copy_from_slice(payload),
-        content_type: read(row, "content_type")?,
-        headers: object("headers")?.map_or(Ok(Headers::default()), Headers::from_json).map_err(named("headers"))?,
-        attributes: object("attributes")?
+        content_type: read(row, CONTENT_TYPE)?,
+        headers: object(HEADERS)?.map_or(Ok(Headers::default()), Headers::from_json).map_err(named(HEADERS))?,
+        attributes: object(ATTRIBUTES)?
             .map_or(Ok(Attributes::default()), Attributes::from_json)
-            .map_err(named("attributes"))?,
-        deliver_at: read::<Option<Moment>>(row, "deliver_at")?.map(Timestamp::from),
-        expires_at: read::<Option<Moment>>(row, "expires_at")?.map(Timestamp::from),
-        created_at: Some(read::<Moment>(row, "created_at")?.into()),
-        retry: object("retry")?.map(RetryOverride::from_json).transpose()?,
+            .map_err(named(ATTRIBUTES))?,
+        deliver_at: read::<Option<Moment>>(row, DELIVER_AT)?.map(Timestamp::from),
+        expires_at: read::<Option<Moment>>(row, EXPIRES_AT)?.map(Timestamp::from),
+        created_at: Some(read::<Moment>(row, CREATED_AT)?.into()),
+        retry: object(RETRY)?.map(RetryOverride::from_json).transpose()?,
     })
 }
 
@@ -209,15 +269,15 @@ pub(super) fn readable(row: &tokio_postgres::Row) -> Message {
     }
 }
 
-fn read<'r, T: FromSql<'r>>(row: &'r tokio_postgres::Row, column: &str) -> Result<T, String> {
-    row.try_get(column).map_err(|_| format!("{column}: cannot be read"))
+fn read<'r, T: FromSql<'r>>(row: &'r tokio_postgres::Row, Column(place, name): Column) -> Result<T, String> {
+    row.try_get(place).map_err(|_| format!("{name}: cannot be read"))
 }
 
 /// The destinations still owed. An empty list would owe the row to nobody for ever.
-fn destinations(row: &tokio_postgres::Row, column: &str) -> Result<Option<Vec<DestinationName>>, String> {
-    let names: Option<Vec<Option<String>>> = read(row, column)?;
+fn destinations(row: &tokio_postgres::Row) -> Result<Option<Vec<DestinationName>>, String> {
+    let names: Option<Vec<Option<String>>> = read(row, WAITING_FOR)?;
     if names.as_ref().is_some_and(Vec::is_empty) {
-        return Err(format!("{column}: names no destination"));
+        return Err("waiting_for: names no destination".to_owned());
     }
     names
         .map(|names| {
@@ -225,13 +285,13 @@ fn destinations(row: &tokio_postgres::Row, column: &str) -> Result<Option<Vec<De
                 .into_iter()
                 .map(|name| name.map(|name| DestinationName::new(&name)))
                 .collect::<Option<Vec<_>>>()
-                .ok_or_else(|| format!("{column}: has a null element"))
+                .ok_or_else(|| "waiting_for: has a null element".to_owned())
         })
         .transpose()
 }
 
 fn progress(row: &tokio_postgres::Row) -> Result<BTreeMap<DestinationName, u32>, String> {
-    let Some(text) = read::<Option<&str>>(row, "progress")? else { return Ok(BTreeMap::new()) };
+    let Some(text) = read::<Option<&str>>(row, PROGRESS)? else { return Ok(BTreeMap::new()) };
     let attempts: BTreeMap<String, u32> =
         serde_json::from_str(text).map_err(|error| format!("progress: expected an object of counts: {error}"))?;
     Ok(attempts.into_iter().map(|(name, count)| (DestinationName::new(&name), count)).collect())

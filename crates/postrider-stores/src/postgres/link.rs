@@ -1,15 +1,17 @@
 //! One connection, opened when it is needed and dropped at the first doubt.
 //!
-//! Every statement is unnamed and typed, so that nothing of it stays behind in a pooled server connection. While a
-//! statement runs, the client is out of its place: a call that is cancelled, times out or fails takes the connection
-//! with it, and the next call opens a new one.
+//! Statements are unnamed and typed, so that nothing of them stays behind in a pooled server connection. Only those of
+//! the hot path are prepared, and only where nothing stands between: planning a page took as long as finding its rows.
+//! While a statement runs, the connection is out of its place: a call that is cancelled, times out or fails takes the
+//! connection with it, and the next call opens a new one.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use postrider_core::{Error, ErrorKind, Result};
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, Row};
+use tokio_postgres::{Client, Row, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::classify::{connecting, working};
@@ -19,8 +21,10 @@ use super::options::{Pooling, PostgresOptions};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// Reading and settling by index only: the planner is told so, because the statistics of a table that is always
-    /// nearly empty or has just been filled mislead it.
+    /// nearly empty or has just been filled mislead it. Its plans need no parameters, so they are made once.
     Hot,
+    /// The same where settled rows are moved, not only deleted: how many there are decides how that is planned.
+    Moving,
     /// Everything else.
     Cold,
 }
@@ -31,13 +35,24 @@ pub(super) type Parameter<'p> = (&'p (dyn ToSql + Sync), Type);
 const CONNECT: Duration = Duration::from_secs(10);
 const PLANNER: &str = " -c max_parallel_workers_per_gather=0 -c jit=off -c enable_seqscan=off \
     -c enable_bitmapscan=off -c enable_sort=off";
+const PLANS: &str = " -c plan_cache_mode=force_generic_plan";
+/// Whether the settings arrived: a pooler that swallows them shares its connections, and what is prepared on one of them
+/// is somebody else's at the next statement.
+const IS_OURS: &str = "select current_setting('plan_cache_mode') = 'force_generic_plan'";
+
+/// A connection, with what was prepared on it.
+struct Open {
+    client: Client,
+    /// None where nothing may be prepared.
+    prepared: Option<HashMap<String, Statement>>,
+}
 
 /// A connection of our own that mends itself.
 pub(super) struct Link {
     options: Arc<PostgresOptions>,
     tls: MakeRustlsConnect,
     purpose: Purpose,
-    client: Option<Client>,
+    open: Option<Open>,
     generation: u64,
 }
 
@@ -49,7 +64,7 @@ impl std::fmt::Debug for Link {
 
 impl Link {
     pub(super) fn new(options: &Arc<PostgresOptions>, tls: &MakeRustlsConnect, purpose: Purpose) -> Self {
-        Self { options: Arc::clone(options), tls: tls.clone(), purpose, client: None, generation: 0 }
+        Self { options: Arc::clone(options), tls: tls.clone(), purpose, open: None, generation: 0 }
     }
 
     pub(super) fn options(&self) -> &PostgresOptions {
@@ -58,42 +73,66 @@ impl Link {
 
     /// The number of the connection that stands; none when none does, as far as is known.
     pub(super) fn standing(&self) -> Option<u64> {
-        self.client.as_ref().filter(|client| !client.is_closed()).map(|_| self.generation)
+        self.open.as_ref().filter(|open| !open.client.is_closed()).map(|_| self.generation)
+    }
+
+    /// Whether the connection that stands is known to end at the server itself, and to be nobody else's.
+    pub(super) fn is_our_own(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| open.prepared.is_some())
     }
 
     /// Runs one statement and returns its rows.
     pub(super) async fn query(&mut self, doing: &str, sql: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>> {
-        let client = self.take().await?;
-        let rows = self.within(doing, client.query_typed(sql, parameters)).await?;
-        self.client = Some(client);
+        let open = self.take().await?;
+        let rows = self.within(doing, open.client.query_typed(sql, parameters)).await?;
+        self.open = Some(open);
+        Ok(rows)
+    }
+
+    /// Runs one statement that is run again and again, and returns its rows.
+    pub(super) async fn query_often(
+        &mut self,
+        doing: &str,
+        sql: &str,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Vec<Row>> {
+        let mut open = self.take().await?;
+        let rows = self.within(doing, open.query_prepared(sql, parameters)).await?;
+        self.open = Some(open);
         Ok(rows)
     }
 
     /// Runs one statement and returns its only row.
     pub(super) async fn query_one(&mut self, doing: &str, sql: &str, parameters: &[Parameter<'_>]) -> Result<Row> {
-        let mut rows = self.query(doing, sql, parameters).await?;
-        match (rows.pop(), rows.is_empty()) {
-            (Some(row), true) => Ok(row),
-            _ => Err(Error::new(ErrorKind::Config, format!("{doing}: expected one row; run `postrider check`"))),
-        }
+        only(doing, self.query(doing, sql, parameters).await?)
+    }
+
+    /// Runs one statement that is run again and again, and returns its only row.
+    pub(super) async fn query_one_often(
+        &mut self,
+        doing: &str,
+        sql: &str,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Row> {
+        only(doing, self.query_often(doing, sql, parameters).await?)
     }
 
     /// Runs one statement and returns how many rows it changed.
     pub(super) async fn execute(&mut self, doing: &str, sql: &str, parameters: &[Parameter<'_>]) -> Result<u64> {
-        let client = self.take().await?;
-        let changed = self.within(doing, client.execute_typed(sql, parameters)).await?;
-        self.client = Some(client);
+        let open = self.take().await?;
+        let changed = self.within(doing, open.client.execute_typed(sql, parameters)).await?;
+        self.open = Some(open);
         Ok(changed)
     }
 
     /// Runs a script without parameters; the caller judges the error.
     pub(super) async fn script(&mut self, sql: &str) -> Result<Result<(), tokio_postgres::Error>> {
-        let client = self.take().await?;
+        let open = self.take().await?;
         let limit = self.options.timeout;
-        let done = tokio::time::timeout(limit, client.batch_execute(sql)).await;
+        let done = tokio::time::timeout(limit, open.client.batch_execute(sql)).await;
         let done = done.map_err(|_| timed_out("running a script", limit))?;
         if done.is_ok() {
-            self.client = Some(client);
+            self.open = Some(open);
         }
         Ok(done)
     }
@@ -106,7 +145,8 @@ impl Link {
         sql: &str,
         parameters: &[Parameter<'_>],
     ) -> Result<Vec<Row>> {
-        let client = self.take().await?;
+        let open = self.take().await?;
+        let client = &open.client;
         let begin = format!("begin read only; set local statement_timeout = {}", limit.as_millis().max(1));
         let rows = self
             .within(doing, async {
@@ -116,14 +156,21 @@ impl Link {
                 Ok(rows)
             })
             .await?;
-        self.client = Some(client);
+        self.open = Some(open);
         Ok(rows)
     }
 
-    async fn take(&mut self) -> Result<Client> {
-        match self.client.take() {
-            Some(client) if !client.is_closed() => Ok(client),
-            Some(_) | None => self.connect().await,
+    async fn take(&mut self) -> Result<Open> {
+        match self.open.take() {
+            Some(open) if !open.client.is_closed() => Ok(open),
+            Some(_) | None => {
+                let client = self.connect().await?;
+                let is_ours = self.options.pooling == Pooling::Direct && self.purpose == Purpose::Hot && {
+                    let asked = self.within("reading the planner's settings", client.query_typed(IS_OURS, &[])).await?;
+                    asked.first().is_some_and(|row| row.try_get(0).unwrap_or(false))
+                };
+                Ok(Open { client, prepared: is_ours.then(HashMap::new) })
+            }
         }
     }
 
@@ -145,10 +192,14 @@ impl Link {
         }
         if self.options.pooling == Pooling::Direct {
             let given = config.get_options().map(ToOwned::to_owned).unwrap_or_default();
-            let planner = if self.purpose == Purpose::Hot { PLANNER } else { "" };
+            let (planner, plans) = match self.purpose {
+                Purpose::Hot => (PLANNER, PLANS),
+                Purpose::Moving => (PLANNER, ""),
+                Purpose::Cold => ("", ""),
+            };
             // The server's own limit ends what a client that gave up has left running.
             let limit = self.options.timeout.as_millis().max(1);
-            config.options(format!("{given} -c statement_timeout={limit}{planner}"));
+            config.options(format!("{given} -c statement_timeout={limit}{planner}{plans}"));
         }
         let connected = tokio::time::timeout(CONNECT, config.connect(self.tls.clone())).await;
         let Ok(connected) = connected else {
@@ -163,6 +214,33 @@ impl Link {
             }
         });
         Ok(client)
+    }
+}
+
+impl Open {
+    async fn query_prepared(
+        &mut self,
+        sql: &str,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Vec<Row>, tokio_postgres::Error> {
+        let Some(prepared) = &mut self.prepared else { return self.client.query_typed(sql, parameters).await };
+        let statement = match prepared.get(sql) {
+            Some(statement) => statement,
+            None => {
+                let types: Vec<Type> = parameters.iter().map(|(_, kind)| kind.clone()).collect();
+                let statement = self.client.prepare_typed(sql, &types).await?;
+                prepared.entry(sql.to_owned()).or_insert(statement)
+            }
+        };
+        let values: Vec<&(dyn ToSql + Sync)> = parameters.iter().map(|(value, _)| *value).collect();
+        self.client.query(statement, &values).await
+    }
+}
+
+fn only(doing: &str, mut rows: Vec<Row>) -> Result<Row> {
+    match (rows.pop(), rows.is_empty()) {
+        (Some(row), true) => Ok(row),
+        _ => Err(Error::new(ErrorKind::Config, format!("{doing}: expected one row; run `postrider check`"))),
     }
 }
 

@@ -1,5 +1,6 @@
-//! The statements that find rows. Their shapes are what a planner without statistics still runs by index; each was
-//! measured (`docs/adr`), and each regression has a test.
+//! The statements that find rows. Their shapes are what a planner without statistics, and without the parameters, still
+//! runs by index; each was measured (`docs/adr`), and each regression has a test. A snapshot is read from its text in a
+//! sub-select, once: in a plan without its parameters it would be read anew for every row.
 
 /// What stands before a row `o` of a page, where the messages of a key have one order: null when nothing does. It is
 /// asked under one more condition.
@@ -73,6 +74,8 @@ case when exists (select from front h where h.id < o.id)
 /// The probe returns what the earlier exceptional rows still owe: null when there are none, a null element for "every
 /// destination". It looks at 32 of them; more stand for every destination, which is safe for the order.
 ///
+/// The columns stand as `decode` looks for them.
+///
 /// The last parameter, whose number is given, are the lanes of which heads are wanted: `head` is the weight of what
 /// stays behind there, and null elsewhere.
 macro_rules! page {
@@ -82,8 +85,7 @@ macro_rules! page {
             "\
 select o.id, o.lane, o.message_id, o.topic, o.key, o.created_at, o.deliver_at, o.expires_at, o.state, o.attempts,
        o.next_attempt_at, o.waiting_for, o.progress::text, o.suspicion, o.dead_reason,
-       case when o.dead_reason is not null then o.errors::text end as errors, o.fetched,
-       o.retry is not null as has_retry, (select clock_timestamp()) as read_at,
+       case when o.dead_reason is not null then o.errors::text end as errors, (select clock_timestamp()) as read_at,
        case when o.lane = any(",
             $careful,
             ") then octet_length(o.payload) end as head,
@@ -104,7 +106,7 @@ select o.id, o.lane, o.message_id, o.topic, o.key, o.created_at, o.deliver_at, o
             ") then o.retry::text end as retry,
        ",
             $behind,
-            " as closed
+            " as closed, o.fetched, o.retry is not null as has_retry
   from (
     select l.*, count(*) over () as fetched,
            sum(greatest(octet_length(l.payload), 1)) over (order by ",
@@ -197,14 +199,15 @@ macro_rules! difference {
     () => {
         "
         select * from {outbox}
-         where lane = any($2) and xid >= pg_snapshot_xmax($3::text::pg_snapshot)
-           and xid < pg_snapshot_xmax($4::text::pg_snapshot) and pg_visible_in_snapshot(xid, $4::text::pg_snapshot)
+         where lane = any($2) and xid >= pg_snapshot_xmax((select $3::text::pg_snapshot))
+           and xid < pg_snapshot_xmax((select $4::text::pg_snapshot))
+           and pg_visible_in_snapshot(xid, (select $4::text::pg_snapshot))
            and state = 0 and next_attempt_at is null
         union all
         select * from {outbox}
          where lane = any($2)
-           and xid = any(array(select x from pg_snapshot_xip($3::text::pg_snapshot) x
-                                where pg_visible_in_snapshot(x, $4::text::pg_snapshot)))
+           and xid = any(array(select x from pg_snapshot_xip((select $3::text::pg_snapshot)) x
+                                where pg_visible_in_snapshot(x, (select $4::text::pg_snapshot))))
            and state = 0 and next_attempt_at is null
          order by id limit $5
       "
@@ -222,8 +225,8 @@ macro_rules! walk {
     () => {
         "
         select * from {outbox}
-         where lane = any($2) and id > $6 and id <= $7 and pg_visible_in_snapshot(xid, $4::text::pg_snapshot)
-           and not pg_visible_in_snapshot(xid, $3::text::pg_snapshot)
+         where lane = any($2) and id > $6 and id <= $7 and pg_visible_in_snapshot(xid, (select $4::text::pg_snapshot))
+           and not pg_visible_in_snapshot(xid, (select $3::text::pg_snapshot))
            and state = 0 and next_attempt_at is null
          order by id limit $5
       "
@@ -238,7 +241,7 @@ macro_rules! backlog {
     () => {
         "
         select * from {outbox}
-         where lane = any($2) and id > $5 and id <= $6 and pg_visible_in_snapshot(xid, $3::text::pg_snapshot)
+         where lane = any($2) and id > $5 and id <= $6 and pg_visible_in_snapshot(xid, (select $3::text::pg_snapshot))
            and state = 0 and next_attempt_at is null
            and (deliver_at is null or deliver_at <= (select clock_timestamp()))
          order by id limit $4
@@ -252,14 +255,16 @@ pub(super) const BACKLOG: Hot =
 /// The last id of the table, by the primary key's end: where a walk in spans ends.
 pub(super) const LAST_ID: &str = "select coalesce(max(id), 0) from {outbox}";
 
-/// Rows whose time has come: `$2` lanes, `$3` the limit, `$4` the ids in the window.
+/// Rows whose time has come: `$2` lanes, `$3` the limit, `$4` the ids in the window, which the sub-select makes the
+/// database hash.
 ///
 /// The clock is wrapped in a sub-select because an index cannot be compared with a volatile function.
 pub(super) const DUE: Pages = pages!(
     "
         select * from {outbox}
          where lane = any($2) and state = 0 and (next_attempt_at is not null or deliver_at is not null)
-           and coalesce(next_attempt_at, deliver_at) <= (select clock_timestamp()) and id <> all($4)
+           and coalesce(next_attempt_at, deliver_at) <= (select clock_timestamp())
+           and id not in (select unnest($4::bigint[]))
          order by coalesce(next_attempt_at, deliver_at), id limit $3
       ",
     "coalesce(next_attempt_at, deliver_at), id",
@@ -299,7 +304,7 @@ pub(super) const SWEEP: Pages = pages!(
     "
         select * from {outbox}
          where lane = $2 and id > $5 and id <= $6 and state = 0 and next_attempt_at is null and deliver_at is null
-           and pg_visible_in_snapshot(xid, $3::text::pg_snapshot)
+           and pg_visible_in_snapshot(xid, (select $3::text::pg_snapshot))
          order by id limit $4
       ",
     "id",

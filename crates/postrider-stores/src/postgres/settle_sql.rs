@@ -6,7 +6,7 @@
 //! a join, decides about the rows: with a join the same statement took 16 times as long.
 //!
 //! `$1` is the relay, `$2` and `$3` are the lanes and the terms under which they were read, `$4` the delivered rows.
-//! The answer has a row per locked lane (`what` 0) and one per changed row (`what` 1).
+//! The answer is one row: the locked lanes and the changed rows, an array each.
 
 macro_rules! fence {
     () => {
@@ -94,7 +94,7 @@ u as (
   update {outbox} o set suspicion = n.suspicion from unnest($4::bigint[], $5::smallint[]) n (id, suspicion)
    where o.id = n.id and o.lane = any(array(select lane from l)) and o.state in (0, 2)
   returning o.id)
-select 0::smallint as what, lane::bigint as number from l union all select 1::smallint, id from u"
+select array(select lane from l) as lanes, array(select id from u) as ids"
 );
 
 /// Delivered rows only.
@@ -102,7 +102,7 @@ pub(super) const REMOVE: &str = concat!(
     fence!(),
     removed!(),
     "
-select 0::smallint as what, lane::bigint as number from l union all select 1::smallint, id from d"
+select array(select lane from l) as lanes, array(select id from d) as ids"
 );
 
 /// Delivered rows only, kept as history: `$5` the attempts of `$4`.
@@ -110,7 +110,7 @@ pub(super) const MOVE: &str = concat!(
     fence!(),
     moved!(),
     "
-select 0::smallint as what, lane::bigint as number from l union all select 1::smallint, id from d"
+select array(select lane from l) as lanes, array(select id from d) as ids"
 );
 
 /// All outcomes; `$5` is not used.
@@ -119,8 +119,7 @@ pub(super) const REMOVE_AND_CHANGE: &str = concat!(
     removed!(),
     changed!(),
     "
-select 0::smallint as what, lane::bigint as number from l union all select 1::smallint, id from d
-union all select 1::smallint, id from u"
+select array(select lane from l) as lanes, array(select id from d union all select id from u) as ids"
 );
 
 /// All outcomes, delivered rows kept as history.
@@ -129,6 +128,5 @@ pub(super) const MOVE_AND_CHANGE: &str = concat!(
     moved!(),
     changed!(),
     "
-select 0::smallint as what, lane::bigint as number from l union all select 1::smallint, id from d
-union all select 1::smallint, id from u"
+select array(select lane from l) as lanes, array(select id from d union all select id from u) as ids"
 );

@@ -30,7 +30,12 @@ pub(super) struct PostgresSettler {
 }
 
 impl PostgresSettler {
-    pub(super) const PURPOSE: Purpose = Purpose::Hot;
+    pub(super) const fn purpose(history: History) -> Purpose {
+        match history {
+            History::Off => Purpose::Hot,
+            History::Kept => Purpose::Moving,
+        }
+    }
 
     pub(super) fn new(link: Link) -> Self {
         let options = link.options();
@@ -55,7 +60,7 @@ impl PostgresSettler {
             (&ids, Type::INT8_ARRAY),
             (&suspicions, Type::INT2_ARRAY),
         ];
-        settled(&self.link.query("recording suspicion", &self.suspect, &parameters).await?)
+        settled(&self.link.query_one("recording suspicion", &self.suspect, &parameters).await?)
     }
 }
 
@@ -159,17 +164,10 @@ fn both(first: Settled, second: Settled) -> Settled {
 }
 
 /// What a settling statement answers.
-fn settled(answer: &[tokio_postgres::Row]) -> Result<Settled> {
-    let mut settled = Settled::default();
-    for row in answer {
-        let (what, number): (i16, i64) = (get(row, "what")?, get(row, "number")?);
-        if what == 0 {
-            settled.lanes.push(Lane(u16::try_from(number).unwrap_or(0)));
-        } else {
-            settled.rows.push(RowId(number));
-        }
-    }
-    Ok(settled)
+fn settled(answer: &tokio_postgres::Row) -> Result<Settled> {
+    let (lanes, ids): (Vec<i16>, Vec<i64>) = (get(answer, "lanes")?, get(answer, "ids")?);
+    let lane = |number: i16| Lane(u16::try_from(number).unwrap_or(0));
+    Ok(Settled { rows: ids.into_iter().map(RowId).collect(), lanes: lanes.into_iter().map(lane).collect() })
 }
 
 #[async_trait]
@@ -197,7 +195,7 @@ impl Settler for PostgresSettler {
                 (&terms, Type::INT8_ARRAY),
                 (&dropped, Type::INT8_ARRAY),
             ];
-            before = settled(&self.link.query("settling", &self.dropped, &parameters).await?)?;
+            before = settled(&self.link.query_one("settling", &self.dropped, &parameters).await?)?;
             if dropped.len() == batch.len() {
                 return Ok(before);
             }
@@ -240,8 +238,12 @@ impl Settler for PostgresSettler {
                 (&changes.reasons, Type::INT2_ARRAY),
             ]);
         }
-        let sql = if quiet { &self.delivered } else { &self.mixed };
-        let answer = settled(&self.link.query("settling", sql, &parameters).await?)?;
+        let answer = if quiet {
+            self.link.query_one_often("settling", &self.delivered, &parameters).await?
+        } else {
+            self.link.query_one("settling", &self.mixed, &parameters).await?
+        };
+        let answer = settled(&answer)?;
         before.rows.extend(answer.rows);
         Ok(Settled { lanes: answer.lanes, ..before })
     }

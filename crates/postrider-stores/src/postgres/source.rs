@@ -140,7 +140,7 @@ impl PostgresSource {
     }
 
     async fn look(&mut self) -> Result<(Life, Snapshot)> {
-        let row = self.link.query_one("reading the present snapshot", &self.sql.observe, &[]).await?;
+        let row = self.link.query_one_often("reading the present snapshot", &self.sql.observe, &[]).await?;
         let boot: Option<String> = get(&row, "boot")?;
         let life = Life { boot: boot.unwrap_or_default(), timeline: get(&row, "timeline")? };
         Ok((life, Snapshot::parse(get(&row, "snapshot")?)?))
@@ -296,14 +296,14 @@ impl PostgresSource {
             let mut all: Vec<Parameter<'_>> = vec![(&most, Type::INT8)];
             all.extend_from_slice(parameters);
             all.push((&each_row, Type::BOOL));
-            let found = self.link.query(doing, &sql.light, &all).await?;
+            let found = self.link.query_often(doing, &sql.light, &all).await?;
             self.found = found.len();
             let light = decode::light(&found)?;
             if light < found.len() {
                 self.weight = Weight::Heavy;
             }
             if light > 0 || found.is_empty() {
-                let rows = found.iter().take(light).map(decode::row).collect::<Result<Vec<_>>>()?;
+                let rows = decode::rows(found.get(..light).unwrap_or_default())?;
                 return Ok((rows, found.len()));
             }
         }
@@ -314,7 +314,7 @@ impl PostgresSource {
         let found = self.link.query(doing, &sql.exact, &all).await?;
         let fetched = decode::fetched(&found)?;
         self.found = found.len();
-        let rows = found.iter().map(decode::row).collect::<Result<Vec<_>>>()?;
+        let rows = decode::rows(&found)?;
         if rows.len() == fetched && rows.iter().all(|row| row.weight <= share) {
             self.weight = Weight::Light;
         }
@@ -338,7 +338,7 @@ fn careful(lanes: &[HeldLane]) -> Vec<i16> {
 
 /// A page of a statement that knows its own limit.
 fn page(found: &[tokio_postgres::Row], limit: usize) -> Result<Page> {
-    let rows = found.iter().map(decode::row).collect::<Result<Vec<_>>>()?;
+    let rows = decode::rows(found)?;
     let fetched = decode::fetched(found)?;
     Ok(Page { more: fetched == limit || rows.len() < fetched, rows, ..Page::EMPTY })
 }
@@ -355,17 +355,26 @@ fn number(lane: Lane) -> i16 {
 impl Source for PostgresSource {
     async fn read(&mut self, lanes: &[HeldLane], room: Room) -> Result<Page> {
         let trusted = self.trusted.take();
-        if trusted.is_none() || trusted != self.link.standing() {
+        let is_known = trusted.is_some() && trusted == self.link.standing();
+        if !is_known {
             self.begin().await?;
         }
         let connection = self.link.standing();
-        let (now, continued) = self.observe().await?;
-        if !continued {
-            // The next read begins anew, with the life that was just seen.
-            self.cohorts.forget();
-            return Ok(Page { discontinued: true, ..Page::EMPTY });
-        }
         self.cohorts.follow(lanes);
+        // A connection of our own does not outlive the server, and a walk goes towards the snapshot that it began with.
+        let until = self.cohorts.walks_towards().filter(|_| is_known && self.link.is_our_own()).cloned();
+        let now = match until {
+            Some(until) => until,
+            None => {
+                let (now, continued) = self.observe().await?;
+                if !continued {
+                    // The next read begins anew, with the life that was just seen.
+                    self.cohorts.forget();
+                    return Ok(Page { discontinued: true, ..Page::EMPTY });
+                }
+                now
+            }
+        };
         let page = if room.rows == 0 {
             Page { more: !self.cohorts.list.is_empty(), ..Page::EMPTY }
         } else {
@@ -463,7 +472,7 @@ impl Source for PostgresSource {
         let parameters: [Parameter<'_>; 4] =
             [(&bytes, Type::INT8), (&rows, Type::INT8_ARRAY), (&limit, Type::INT8), (&nowhere, Type::INT2_ARRAY)];
         let found = self.link.query("reading messages by their rows", &self.sql.load, &parameters).await?;
-        let rows = found.iter().map(decode::row).collect::<Result<Vec<_>>>()?;
+        let rows = decode::rows(&found)?;
         Ok(Page { more: rows.len() < decode::fetched(&found)?, rows, ..Page::EMPTY })
     }
 }

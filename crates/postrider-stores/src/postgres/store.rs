@@ -89,7 +89,7 @@ impl Store for PostgresStore {
     }
 
     async fn settler(&self) -> Result<Box<dyn Settler>> {
-        Ok(Box::new(PostgresSettler::new(self.link(PostgresSettler::PURPOSE))))
+        Ok(Box::new(PostgresSettler::new(self.link(PostgresSettler::purpose(self.options.history)))))
     }
 
     async fn leases(&self) -> Result<Box<dyn Leases>> {

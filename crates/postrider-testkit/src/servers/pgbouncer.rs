@@ -23,13 +23,22 @@ impl PgBouncer {
     /// # Errors
     /// When PgBouncer is not installed or does not start.
     pub async fn start(server: &Postgres, connections: u32) -> Result<Self, ServerError> {
+        Self::start_with(server, connections, "").await
+    }
+
+    /// The same with more lines of settings, such as `ignore_startup_parameters = options`.
+    ///
+    /// # Errors
+    /// When PgBouncer is not installed or does not start.
+    pub async fn start_with(server: &Postgres, connections: u32, settings: &str) -> Result<Self, ServerError> {
         let program = find("pgbouncer", &[], "pgbouncer")?;
         let (folder, port) = (Folder::create()?, free_port()?);
         let users = folder.write("users.txt", &format!("\"{USER}\" \"{PASSWORD}\"\n"))?;
         let config = format!(
             "[databases]\n* = host=127.0.0.1 port={}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n\
              unix_socket_dir =\nauth_type = scram-sha-256\nauth_file = {}\npool_mode = transaction\n\
-             default_pool_size = {connections}\nmax_client_conn = 500\nserver_login_retry = 1\n",
+             default_pool_size = {connections}\nmax_client_conn = 500\nserver_login_retry = 1\n\
+             {settings}\n",
             server.port(),
             users.display()
         );
