@@ -84,7 +84,13 @@ async fn set_aside(store: &MemoryStore) {
     let outcome = Outcome::SetAside { waiting_for: None };
     let batch: Vec<_> = rows
         .iter()
-        .map(|row| Settlement { row: row.id, lane: row.lane, outcome: outcome.clone(), attempt: Attempt(1) })
+        .map(|row| Settlement {
+            row: row.id,
+            lane: row.lane,
+            outcome: outcome.clone(),
+            attempt: Attempt(1),
+            suspicion: 0,
+        })
         .collect();
     store.settler().await.unwrap().settle(me, &lanes, &batch).await.unwrap();
     leases.release(me, &lanes).await.unwrap();

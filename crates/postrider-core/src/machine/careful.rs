@@ -317,6 +317,21 @@ impl Machine {
         }
     }
 
+    /// The suspicion of a row that goes back to the table. The relay lives: one that was answered wherever it is owed is
+    /// not the one that kills, and of another one nothing is known that was not known before it came.
+    pub(super) fn suspicion_left(&self, row: RowId) -> u16 {
+        let Some(entry) = self.window.get(row) else { return 0 };
+        let before = match entry.care {
+            Care::None => return 0,
+            Care::Head(suspicion) | Care::Returning(suspicion) => suspicion,
+            Care::Marking | Care::Marked | Care::Taken | Care::Clearing => {
+                self.careful.hands.get(&row).copied().unwrap_or(0)
+            }
+        };
+        let unanswered = entry.waiting.with(entry.parked).without(entry.answered);
+        if entry.sent > 0 && unanswered.is_empty() { 0 } else { before }
+    }
+
     /// The relay lives, and the row is not on its way. One that was answered wherever it waits is not the one that kills;
     /// of another one nothing is known that was not known before, and it is suspected again before it is sent.
     pub(super) fn let_go(&mut self, row: RowId) {

@@ -146,10 +146,20 @@ impl Machine {
         if is_end && self.window.get(row).is_some_and(|entry| entry.given_up.is_none()) {
             self.hold_key(row);
         }
+        let suspicion = self.suspicion_left(row);
         let Some(entry) = self.window.get_mut(row) else { return };
         entry.settling = true;
         let (stay, lane, sent) = (entry.stay, entry.lane, entry.sent);
-        let settlement = Settlement { row, lane, outcome, attempt: Attempt(sent) };
+        let suspicion = match outcome {
+            Outcome::Retry { .. } | Outcome::SetAside { .. } => suspicion,
+            Outcome::Delivered
+            | Outcome::Dropped
+            | Outcome::Suspected { .. }
+            | Outcome::Dead { .. }
+            | Outcome::Holding { .. }
+            | Outcome::Forward { .. } => 0,
+        };
+        let settlement = Settlement { row, lane, outcome, attempt: Attempt(sent), suspicion };
         self.settling.waiting.push_back((stay, settlement));
     }
 

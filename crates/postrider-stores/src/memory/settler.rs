@@ -43,7 +43,7 @@ impl Settler for MemorySettler {
 
 /// The row after its outcome; none when it is gone.
 fn changed(mut stored: Stored, me: RelayId, settlement: &Settlement, now: Timestamp) -> Option<Stored> {
-    stored.suspicion = 0;
+    stored.suspicion = settlement.suspicion;
     match &settlement.outcome {
         Outcome::Delivered | Outcome::Dropped => return None,
         Outcome::Retry { after, attempts, waiting_for, progress, failures } => {

@@ -43,7 +43,7 @@ d as (
 /// charged attempts (null: as they were, and no attempt was made), `$10` destinations owed as a JSON array (null: every
 /// one), `$11` attempts per destination as a JSON object (null: as they were), `$12` failures as a JSON array of
 /// unfinished objects, which get the database's time and their closing brace here (a death without any was none by an
-/// attempt), `$13` reasons of death (null: as it was).
+/// attempt), `$13` reasons of death (null: as it was), `$14` suspicions.
 ///
 /// `errors` keeps the last ten; one that stands there already is not added again. What a foreign hand wrote there is
 /// never taken apart further than its elements, because a NUL in it would fail the statement.
@@ -78,9 +78,10 @@ u as (
            ) k) end,
          dead_at = case when n.state in (1, 3) then clock_timestamp() end,
          dead_reason = coalesce(n.reason, o.dead_reason),
-         suspicion = 0
+         suspicion = n.suspicion
     from unnest($6::bigint[], $7::smallint[], $8::bigint[], $9::integer[], $10::text[], $11::text[], $12::text[],
-                $13::smallint[]) n (id, state, after, attempts, waiting_for, progress, failures, reason)
+                $13::smallint[], $14::smallint[])
+         n (id, state, after, attempts, waiting_for, progress, failures, reason, suspicion)
    where o.id = n.id and o.lane = any(array(select lane from l)) and o.state in (0, 2)
   returning o.id)"
     };

@@ -52,7 +52,7 @@ impl PostgresSettler {
     async fn suspect(&mut self, me: RelayId, leases: &[HeldLane], rows: &[(Lane, RowId, u16)]) -> Result<Settled> {
         let (lanes, terms) = touched(leases, rows.iter().map(|(lane, ..)| *lane));
         let ids: Vec<i64> = rows.iter().map(|(_, row, _)| row.0).collect();
-        let suspicions: Vec<i16> = rows.iter().map(|(_, _, n)| i16::try_from(*n).unwrap_or(i16::MAX)).collect();
+        let suspicions: Vec<i16> = rows.iter().map(|(_, _, n)| number(*n)).collect();
         let parameters: [Parameter<'_>; 5] = [
             (&me.0, Type::UUID),
             (&lanes, Type::INT2_ARRAY),
@@ -75,6 +75,7 @@ struct Changes {
     progress: Vec<Option<String>>,
     failures: Vec<Option<String>>,
     reasons: Vec<Option<i16>>,
+    suspicions: Vec<i16>,
 }
 
 impl Changes {
@@ -106,6 +107,7 @@ impl Changes {
         self.progress.push(progress);
         self.failures.push((!failures.is_empty()).then(|| unfinished(me, settlement, failures)));
         self.reasons.push(reason);
+        self.suspicions.push(number(settlement.suspicion));
     }
 }
 
@@ -140,6 +142,10 @@ fn touched(leases: &[HeldLane], lanes: impl Iterator<Item = Lane>) -> (Vec<i16>,
     let lanes: BTreeSet<Lane> = lanes.collect();
     let held = leases.iter().filter(|held| lanes.contains(&held.lane));
     held.map(|held| (i16::try_from(held.lane.0).unwrap_or(i16::MAX), held.term.0)).unzip()
+}
+
+fn number(suspicion: u16) -> i16 {
+    i16::try_from(suspicion).unwrap_or(i16::MAX)
 }
 
 fn suspicion(settlement: &Settlement) -> Option<(Lane, RowId, u16)> {
@@ -227,7 +233,7 @@ impl Settler for PostgresSettler {
             parameters.push((&made, Type::INT4_ARRAY));
         }
         if !quiet {
-            parameters.extend::<[Parameter<'_>; 8]>([
+            parameters.extend::<[Parameter<'_>; 9]>([
                 (&changes.ids, Type::INT8_ARRAY),
                 (&changes.states, Type::INT2_ARRAY),
                 (&changes.after, Type::INT8_ARRAY),
@@ -236,6 +242,7 @@ impl Settler for PostgresSettler {
                 (&changes.progress, Type::TEXT_ARRAY),
                 (&changes.failures, Type::TEXT_ARRAY),
                 (&changes.reasons, Type::INT2_ARRAY),
+                (&changes.suspicions, Type::INT2_ARRAY),
             ]);
         }
         let answer = if quiet {

@@ -27,9 +27,9 @@ const REMEMBER: &str = r#"insert or replace into "{p}delivered"
 select id, message_id, topic, key, content_type, headers, attributes, created_at, ?2, ?3, payload
 from "{p}outbox" where id = ?1 and state in (0, 2)"#;
 const ERRORS: &str = r#"select cast(errors as text) from "{p}outbox" where id = ?1 and state in (0, 2)"#;
-const RETRY: &str = r#"update "{p}outbox" set state = 0, suspicion = 0, next_attempt_at = ?2, attempts = ?3, waiting_for = ?4,
+const RETRY: &str = r#"update "{p}outbox" set state = 0, suspicion = ?9, next_attempt_at = ?2, attempts = ?3, waiting_for = ?4,
   progress = ?5, errors = ?6, last_attempt_at = ?7, dead_reason = coalesce(?8, dead_reason) where id = ?1 and state in (0, 2)"#;
-const SET_ASIDE: &str = r#"update "{p}outbox" set state = 2, suspicion = 0, next_attempt_at = null, waiting_for = ?2
+const SET_ASIDE: &str = r#"update "{p}outbox" set state = 2, suspicion = ?3, next_attempt_at = null, waiting_for = ?2
 where id = ?1 and state in (0, 2)"#;
 const DEAD: &str = r#"update "{p}outbox" set state = ?8, suspicion = 0, next_attempt_at = null, attempts = ?2,
   waiting_for = ?3, errors = ?4, last_attempt_at = case when ?7 then ?5 else last_attempt_at end, dead_at = ?5,
@@ -134,10 +134,11 @@ impl Settling<'_, '_> {
                 let errors = appended(errors.as_deref(), self.now, self.me, settlement.attempt, failures);
                 let next = now.saturating_add(micros(*after));
                 let owed = waiting_for.as_deref().map(array);
-                statements.execute(RETRY, params![id, next, attempts, owed, object(progress), errors, now, reason])
+                let (progress, suspicion) = (object(progress), settlement.suspicion);
+                statements.execute(RETRY, params![id, next, attempts, owed, progress, errors, now, reason, suspicion])
             }
             Outcome::SetAside { waiting_for } => {
-                statements.execute(SET_ASIDE, params![id, waiting_for.as_deref().map(array)])
+                statements.execute(SET_ASIDE, params![id, waiting_for.as_deref().map(array), settlement.suspicion])
             }
             Outcome::Suspected { suspicion } => statements.execute(SUSPECTED, params![id, suspicion]),
             Outcome::Dead { reason, attempts, waiting_for, failures }
@@ -195,6 +196,7 @@ with recursive n (i) as (select 1 union all select i + 1 from n where i < 200) s
             lane: Lane(0),
             outcome: Outcome::Retry { after, attempts: 1, waiting_for: None, progress, failures },
             attempt: Attempt(1),
+            suspicion: 0,
         }
     }
 

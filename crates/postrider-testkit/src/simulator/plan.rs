@@ -15,6 +15,9 @@ use super::rng::Rng;
 pub(super) const MILLI: u64 = 1_000;
 pub(super) const SECOND: u64 = 1_000 * MILLI;
 
+/// How often everything is swept, where it is swept at all.
+const SWEEP_ROUND: Duration = Duration::from_millis(300);
+
 /// One relay: when it starts, and by how many parts in a million its clock is fast.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RelayPlan {
@@ -155,6 +158,10 @@ impl Plan {
             plan.trouble_gently(rng);
         } else {
             plan.trouble(rng);
+        }
+        if plan.troubles.iter().any(|trouble| matches!(trouble.fault, Fault::Delete(_))) {
+            // What stands behind a head that somebody deletes is found by the sweep.
+            plan.settings.sweep_round = SWEEP_ROUND;
         }
         plan
     }
@@ -382,7 +389,7 @@ fn settings(rng: &mut Rng, brokers: &[SimBroker]) -> Settings {
     };
     settings.retry = vec![(everything, policy)];
     settings.max_pause = Duration::from_secs(2);
-    settings.sweep_round = if rng.chance(200) { Duration::from_millis(300) } else { Duration::from_secs(360_000) };
+    settings.sweep_round = if rng.chance(200) { SWEEP_ROUND } else { Duration::from_secs(360_000) };
     settings.seed = rng.next();
     if rng.chance(400) {
         settings.window_rows = 8 + rng.place(40);

@@ -376,7 +376,7 @@ impl SimStore {
                 continue;
             }
             settled.rows.push(settlement.row);
-            self.rows[place(id)].suspicion = 0;
+            self.rows[place(id)].suspicion = settlement.suspicion;
             match &settlement.outcome {
                 Outcome::Delivered | Outcome::Dropped => self.remove(id),
                 Outcome::Retry { after, attempts, waiting_for, progress, .. } => self.change(id, |stored| {

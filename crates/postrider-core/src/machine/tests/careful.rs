@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::broker::{Mode, Poison};
 use super::by_hand::{Hand, aside, head, row};
-use super::world::{Happening, World};
+use super::world::{Happening, World, name};
 use crate::machine::{Answer, Event, Wanted};
 use crate::*;
 
@@ -101,6 +101,33 @@ fn a_due_row_that_waits_until_its_lane_is_read_comes_as_a_head_again() {
     assert!(hand.settles.is_empty(), "it waits for what may stand before it");
     assert_eq!(start_of(&mut hand, due), Start::Careful, "the message that kills would come whole");
     assert_eq!(start_of(&mut hand, due), Start::Clean, "nothing is due any more");
+}
+
+/// Cleared with what became of it, it would be the first to go when the destination is back, beside many others, and the
+/// relay would die of it for ever.
+#[test]
+fn a_row_that_leaves_memory_unsent_keeps_its_suspicion() {
+    let only = |row: Row| Row { waiting_for: Some(vec![name(0)]), ..row };
+    let mut hand = Hand::with(2, |settings| settings.window_rows = 3);
+    hand.lose();
+    hand.gain_as(Start::Careful);
+    let heads = vec![only(head(1, None, 0)), only(head(2, None, 1)), only(head(3, Some("k"), 2))];
+    assert_eq!(take(&mut hand, heads), [(1, 1)]);
+    hand.give_to(some_rows, vec![only(row(1, None))]);
+    let flight = hand.flight(1);
+    hand.publish(flight, Some(ErrorKind::Unavailable));
+    let mut left = Vec::new();
+    for _ in 0..20 {
+        while !hand.settles.is_empty() {
+            let batch = hand.settle();
+            let back = batch.iter().filter(|one| !matches!(one.outcome, Outcome::Suspected { .. }));
+            left.extend(back.map(|one| (one.row.0, one.suspicion)));
+            hand.settled(&batch.iter().map(|one| one.row.0).collect::<Vec<_>>());
+        }
+        hand.wait();
+    }
+    left.sort_unstable();
+    assert_eq!(left, [(1, 0), (2, 1), (3, 2)], "only the first was answered");
 }
 
 #[test]

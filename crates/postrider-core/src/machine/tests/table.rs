@@ -254,7 +254,7 @@ impl Table {
             };
             let mut stored = stored.clone();
             settled.rows.push(settlement.row);
-            stored.suspicion = 0;
+            stored.suspicion = settlement.suspicion;
             match &settlement.outcome {
                 Outcome::Delivered | Outcome::Dropped => {
                     self.rows.remove(&id);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use postrider_core::{
-    Content, Expires, HeldLane, Message, Outcome, Page, RetryOverride, Room, Row, RowId, Start, Timestamp,
+    Content, Expires, HeldLane, Message, Outcome, Page, RetryOverride, Room, Row, RowId, Settlement, Start, Timestamp,
 };
 
 use super::StoreHarness;
@@ -131,6 +131,22 @@ pub async fn suspicion_is_recorded_and_any_other_outcome_clears_it(harness: &dyn
     let lane = *careful(&bench.lanes).iter().find(|held| held.lane == rows[2].lane).unwrap();
     let aside = bench.source.key(lane, rows[2].key().unwrap(), ROOM).await.unwrap();
     is_head_of(&aside.rows[0], &rows[2], 0);
+}
+
+/// Of a row that this relay never sent nothing is known that was not known before.
+pub async fn a_row_that_goes_back_keeps_the_suspicion_that_its_settlement_says(harness: &dyn StoreHarness) {
+    let mut bench = Bench::new(harness).await;
+    harness.write(&[keyed("k0"), keyed("k1")]).await;
+    let rows = bench.read().await;
+    let with = |row: &Row, outcome| Settlement { suspicion: 2, ..settlement(row, outcome) };
+    bench.settle(&[with(&rows[0], retry(Duration::ZERO)), with(&rows[1], SET_ASIDE)]).await;
+    assert!(taken_over(&mut bench, harness).await.is_empty());
+    harness.pass(Duration::from_millis(5)).await;
+    let due = bench.source.due(&careful(&bench.lanes), ROOM, &[]).await.unwrap();
+    is_head_of(&due.rows[0], &rows[0], 2);
+    let lane = *careful(&bench.lanes).iter().find(|held| held.lane == rows[1].lane).unwrap();
+    let aside = bench.source.key(lane, rows[1].key().unwrap(), ROOM).await.unwrap();
+    is_head_of(&aside.rows[0], &rows[1], 2);
 }
 
 /// P6 holds for suspicion as for every outcome.

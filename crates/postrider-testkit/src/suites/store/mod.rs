@@ -124,6 +124,7 @@ macro_rules! store_suite {
                 rows_of_a_lane_that_starts_carefully_come_as_heads
                 messages_are_fetched_by_their_rows
                 suspicion_is_recorded_and_any_other_outcome_clears_it
+                a_row_that_goes_back_keeps_the_suspicion_that_its_settlement_says
                 a_relay_that_lost_its_lease_suspects_nobody
             }
             expiring {
