@@ -57,7 +57,7 @@ impl Late {
     }
 
     /// The next read for new rows, before which no key is looked at.
-    fn new(&mut self) -> Read {
+    fn new_rows(&mut self) -> Read {
         let read = self.until(|wanted| matches!(wanted, Wanted::New | Wanted::Key(..)));
         assert_eq!(read.wanted, Wanted::New, "nothing else that a look could find");
         read
@@ -91,15 +91,15 @@ fn a_row_that_was_set_aside_waits_until_the_reading_came_as_far_as_it() {
     late.look_finds(vec![aside(900, "k")]);
     assert!(late.hand.flights.is_empty(), "rows before it may not have been read yet");
     for _ in 0..20 {
-        let read = late.new();
+        let read = late.new_rows();
         late.answer_with_a_late_row(read);
     }
     // The first of its key, which the relay before had in memory.
-    let read = late.new();
+    let read = late.new_rows();
     late.hand.answer(read, vec![row(800, Some("k"))], true);
     assert!(late.hand.flights.is_empty(), "behind what may stand in the table");
     late.finish();
-    let read = late.new();
+    let read = late.new_rows();
     late.answer_and_send(read, row(901, None));
     late.look_finds(vec![aside(800, "k"), aside(900, "k")]);
     assert_eq!(late.hand.flights[0].2, [800, 900]);
@@ -110,7 +110,7 @@ fn a_row_that_was_set_aside_goes_when_everything_is_read() {
     let mut late = Late::gained_with_a_key();
     late.look_finds(vec![aside(900, "k")]);
     assert!(late.hand.flights.is_empty());
-    let read = late.new();
+    let read = late.new_rows();
     late.hand.answer(read, Vec::new(), false);
     late.look_finds(vec![aside(900, "k")]);
     late.hand.flight(900);
@@ -122,7 +122,7 @@ fn a_row_that_was_set_aside_goes_when_the_source_says_that_its_lane_is_read_so_f
     for (reached, goes) in [(899, false), (900, true)] {
         let mut late = Late::gained_with_a_key();
         late.look_finds(vec![aside(900, "k")]);
-        let read = late.new();
+        let read = late.new_rows();
         let page = Page { more: true, reached: BTreeMap::from([(Lane(0), RowId(reached))]), ..Page::EMPTY };
         late.hand.machine.on(late.hand.now, Event::Answered(read, Answer::Page(page)));
         let read = late.until(|wanted| matches!(wanted, Wanted::New | Wanted::Key(..)));
@@ -138,7 +138,7 @@ fn a_row_that_is_tried_again_waits_until_the_reading_came_as_far_as_it() {
     assert!(late.hand.flights.is_empty(), "rows before it may not have been read yet");
     late.look_finds(vec![retrying(900, "k")]);
     assert!(late.hand.flights.is_empty(), "a look tells nothing of those");
-    let read = late.new();
+    let read = late.new_rows();
     late.answer_and_send(read, row(901, None));
     late.look_finds(vec![retrying(900, "k")]);
     late.hand.flight(900);
@@ -147,7 +147,7 @@ fn a_row_that_is_tried_again_waits_until_the_reading_came_as_far_as_it() {
 #[test]
 fn a_page_that_was_read_under_an_earlier_term_does_not_count() {
     let mut late = Late { hand: Hand::new(1), rows: 0 };
-    let read = late.new();
+    let read = late.new_rows();
     late.hand.lose();
     late.hand.gain();
     let reached = BTreeMap::from([(Lane(0), RowId(901))]);
