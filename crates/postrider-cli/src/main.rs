@@ -34,10 +34,6 @@ use config::layers::{FILE_VARIABLE, Layers};
 use exit::Exit;
 use failure::{Failure, Outcome};
 
-/// Messages are made by one thread and dropped by another, which the system's allocator takes its time for.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     // Two TLS providers are compiled in through the clients; without a default the first handshake would panic.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
