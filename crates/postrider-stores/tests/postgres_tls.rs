@@ -63,3 +63,17 @@ async fn encryption_that_was_asked_for_is_never_given_up() {
         assert_eq!(error.kind(), ErrorKind::Config, "{error}");
     }
 }
+
+#[tokio::test]
+async fn a_socket_of_the_file_system_is_an_address_as_well() {
+    let folder = Folder::create().unwrap();
+    own(folder.path()).unwrap();
+    let directory = folder.path().display().to_string();
+    let server = Postgres::start_with(&[&format!("unix_socket_directories={directory}")]).await.unwrap();
+    let url = server.url().replace("127.0.0.1", &directory.replace('/', "%2F"));
+    let check = async |url: String| migrate_check(&PostgresOptions::new(&url).unwrap()).await;
+    assert_eq!(check(url.clone()).await.unwrap(), None);
+    assert_eq!(check(format!("{url}?sslmode=disable")).await.unwrap(), None);
+    let error = check(format!("{url}?sslmode=require")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Config, "nothing is encrypted there: {error}");
+}

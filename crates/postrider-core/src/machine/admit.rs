@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind};
 use crate::lane::{HeldLane, Lane};
 use crate::message::{Key, MessageId};
 use crate::row::{Closed, Content, Due, Retrying, Row, RowId, RowState};
-use crate::seams::{DeadReason, FailedAttempt, Page};
+use crate::seams::{Attempt, DeadReason, FailedAttempt, Page};
 use crate::tick::Tick;
 
 /// How long a row waits that no route leads anywhere for: until somebody mends the configuration.
@@ -220,7 +220,7 @@ impl Machine {
                 scheduled: row.retrying == Retrying::Yes || delayed,
                 attempts: row.attempts,
                 progress: row.progress,
-                sent: 0,
+                attempt: Attempt(0),
                 waiting,
                 flying: Destinations::NONE,
                 answered: Destinations::NONE,

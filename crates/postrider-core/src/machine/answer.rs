@@ -138,6 +138,7 @@ impl Machine {
 
     fn charge(&mut self, row: RowId, destination: DestinationIndex, error: &Error) {
         let name = self.settings.destinations[destination.get()].name.clone();
+        self.outlets[destination.get()].charged(row);
         let Some(entry) = self.window.get_mut(row) else { return };
         if entry.given_up.is_none() {
             entry.attempts = entry.attempts.saturating_add(1);

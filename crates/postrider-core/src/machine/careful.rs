@@ -329,7 +329,7 @@ impl Machine {
             }
         };
         let unanswered = entry.waiting.with(entry.parked).without(entry.answered);
-        if entry.sent > 0 && unanswered.is_empty() { 0 } else { before }
+        if entry.was_sent() && unanswered.is_empty() { 0 } else { before }
     }
 
     /// The relay lives, and the row is not on its way. One that was answered wherever it waits is not the one that kills;
@@ -337,7 +337,7 @@ impl Machine {
     pub(super) fn let_go(&mut self, row: RowId) {
         let before = self.careful.hands.get(&row).copied().unwrap_or(0);
         let Some(entry) = self.window.get_mut(row) else { return };
-        let is_innocent = entry.sent > 0 && entry.waiting.without(entry.answered).is_empty();
+        let is_innocent = entry.was_sent() && entry.waiting.without(entry.answered).is_empty();
         if is_innocent {
             entry.care = Care::Clearing;
         } else {

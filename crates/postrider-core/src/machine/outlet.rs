@@ -56,6 +56,8 @@ pub(super) struct Pause {
 #[derive(Debug, Clone, Copy)]
 struct Suspect {
     failures: u32,
+    /// Of these, the charged ones: the table counts them as well.
+    charged: u32,
     moment: u64,
 }
 
@@ -109,8 +111,8 @@ impl Outlet {
     }
 
     fn suspect(&mut self, row: RowId, previous: Option<Suspect>, moment: u64) {
-        let failures = previous.map_or(0, |suspect| suspect.failures).saturating_add(1);
-        self.suspects.insert(row, Suspect { failures, moment });
+        let (failures, charged) = previous.map_or((0, 0), |suspect| (suspect.failures, suspect.charged));
+        self.suspects.insert(row, Suspect { failures: failures.saturating_add(1), charged, moment });
         if previous.is_none() {
             self.suspects_by_age.push_back(row);
         }
@@ -124,6 +126,18 @@ impl Outlet {
     /// How often the message failed here since it was last accepted or forgotten.
     pub(super) fn failures(&self, row: RowId) -> u32 {
         self.suspects.get(&row).map_or(0, |suspect| suspect.failures)
+    }
+
+    /// How many of these failures were charged to nobody.
+    pub(super) fn uncharged_failures(&self, row: RowId) -> u32 {
+        self.suspects.get(&row).map_or(0, |suspect| suspect.failures.saturating_sub(suspect.charged))
+    }
+
+    /// The last failure of the message is charged to it.
+    pub(super) fn charged(&mut self, row: RowId) {
+        if let Some(suspect) = self.suspects.get_mut(&row) {
+            suspect.charged = suspect.charged.saturating_add(1);
+        }
     }
 
     /// Whether the message must travel alone.

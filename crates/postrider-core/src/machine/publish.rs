@@ -203,11 +203,12 @@ impl Machine {
     }
 
     fn mark_flying(&mut self, row: RowId, destination: DestinationIndex) {
+        let attempt = self.next_attempt(row, destination);
         let Some(entry) = self.window.get_mut(row) else { return };
         let one = Destinations::one(destination);
         entry.waiting = entry.waiting.without(one);
         entry.flying = entry.flying.with(one);
-        entry.sent += 1;
+        entry.attempt = entry.attempt.max(attempt);
         if let Some(queue) = entry
             .key
             .clone()
@@ -234,15 +235,28 @@ impl Machine {
         let entry = self.window.get(row)?;
         let message = entry.message.as_ref()?;
         let settings = self.settings.destinations.get(destination.get())?;
-        let failures = self.outlets.get(destination.get()).map_or(0, |outlet| outlet.failures(row));
         Some(Outgoing {
             message: Arc::clone(message),
             destination: settings.template.render(message),
-            attempt: Attempt(entry.attempts.saturating_add(failures).saturating_add(1).max(entry.sent)),
+            attempt: self.next_attempt(row, destination),
             lane: entry.lane,
             term: entry.term,
             given_up: entry.given_up.clone(),
         })
+    }
+
+    /// Which attempt there the next one is: after those that were charged, which the table counts, and those that failed
+    /// at this relay and were charged to nobody.
+    fn next_attempt(&self, row: RowId, destination: DestinationIndex) -> Attempt {
+        let name = self.settings.destinations.get(destination.get()).map(|settings| &settings.name);
+        let charged =
+            self.window.get(row).map_or(0, |entry| match self.outlets.len() == 1 && entry.given_up.is_none() {
+                // With one destination the table may know the attempts without telling which destination they were at.
+                true => entry.attempts,
+                false => name.and_then(|name| entry.progress.get(name)).copied().unwrap_or(0),
+            });
+        let uncharged = self.outlets.get(destination.get()).map_or(0, |outlet| outlet.uncharged_failures(row));
+        Attempt(charged.saturating_add(uncharged).saturating_add(1))
     }
 
     /// One message at a time tries a paused destination, a different key each time; with none, a mere look does.

@@ -10,7 +10,7 @@ use crate::address::DestinationName;
 use crate::error::{Error, ErrorKind};
 use crate::lane::{HeldLane, Lane};
 use crate::row::RowId;
-use crate::seams::{Attempt, FailedAttempt, Outcome, Recorded, Settled, Settlement};
+use crate::seams::{FailedAttempt, Outcome, Recorded, Settled, Settlement};
 use crate::tick::Tick;
 
 /// The most rows of one settle.
@@ -149,7 +149,7 @@ impl Machine {
         let suspicion = self.suspicion_left(row);
         let Some(entry) = self.window.get_mut(row) else { return };
         entry.settling = true;
-        let (stay, lane, sent) = (entry.stay, entry.lane, entry.sent);
+        let (stay, lane, attempt) = (entry.stay, entry.lane, entry.attempt);
         let suspicion = match outcome {
             Outcome::Retry { .. } | Outcome::SetAside { .. } => suspicion,
             Outcome::Delivered
@@ -159,7 +159,7 @@ impl Machine {
             | Outcome::Holding { .. }
             | Outcome::Forward { .. } => 0,
         };
-        let settlement = Settlement { row, lane, outcome, attempt: Attempt(sent), suspicion };
+        let settlement = Settlement { row, lane, outcome, attempt, suspicion };
         self.settling.waiting.push_back((stay, settlement));
     }
 

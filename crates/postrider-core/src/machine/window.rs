@@ -10,7 +10,7 @@ use crate::address::DestinationName;
 use crate::lane::{Lane, Term};
 use crate::message::{Key, Message, MessageId, Topic};
 use crate::row::{GivenUp, Head, RowId, RowMap};
-use crate::seams::{FailedAttempt, Room};
+use crate::seams::{Attempt, FailedAttempt, Room};
 use crate::tick::Tick;
 
 /// One row from being read to having its settle answered.
@@ -31,8 +31,8 @@ pub(super) struct Entry {
     pub(super) scheduled: bool,
     pub(super) attempts: u32,
     pub(super) progress: BTreeMap<DestinationName, u32>,
-    /// How often it was sent in this stay.
-    pub(super) sent: u32,
+    /// The last attempt that was made at it in this stay; 0 before the first.
+    pub(super) attempt: Attempt,
     /// Queued.
     pub(super) waiting: Destinations,
     /// Sent, not answered.
@@ -69,6 +69,11 @@ impl Entry {
     /// Whether its message is here.
     pub(super) fn is_loaded(&self) -> bool {
         !matches!(self.care, Care::Head(_) | Care::Marking | Care::Marked | Care::Returning(_))
+    }
+
+    /// Whether it was sent in this stay.
+    pub(super) fn was_sent(&self) -> bool {
+        self.attempt > Attempt(0)
     }
 
     /// Whether what is being recorded is a suspicion, and not what became of it.

@@ -8,12 +8,13 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_t
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::options::{Encryption, PostgresOptions};
 
 /// What makes the connections of these options encrypted.
-pub(super) fn connector(options: &PostgresOptions) -> Result<MakeRustlsConnect> {
+pub(super) fn connector(options: &PostgresOptions) -> Result<Connector> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
@@ -24,7 +25,34 @@ pub(super) fn connector(options: &PostgresOptions) -> Result<MakeRustlsConnect> 
         }
         Encryption::Verified => builder.with_root_certificates(roots(options)?).with_no_client_auth(),
     };
-    Ok(MakeRustlsConnect::new(config))
+    Ok(Connector(MakeRustlsConnect::new(config)))
+}
+
+/// Encrypts where the server does.
+///
+/// A connection over a socket of the file system has no host name, and no certificate could be for it: rustls would
+/// refuse the empty name although nothing is encrypted there.
+#[derive(Clone)]
+pub(super) struct Connector(MakeRustlsConnect);
+
+impl std::fmt::Debug for Connector {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Connector")
+    }
+}
+
+impl<S> MakeTlsConnect<S> for Connector
+where
+    MakeRustlsConnect: MakeTlsConnect<S>,
+{
+    type Stream = <MakeRustlsConnect as MakeTlsConnect<S>>::Stream;
+    type TlsConnect = <MakeRustlsConnect as MakeTlsConnect<S>>::TlsConnect;
+    type Error = <MakeRustlsConnect as MakeTlsConnect<S>>::Error;
+
+    fn make_tls_connect(&mut self, host: &str) -> std::result::Result<Self::TlsConnect, Self::Error> {
+        let host = if host.is_empty() { "localhost" } else { host };
+        MakeTlsConnect::<S>::make_tls_connect(&mut self.0, host)
+    }
 }
 
 fn roots(options: &PostgresOptions) -> Result<RootCertStore> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::broker::{Mode, Poison};
+use super::by_hand::{Hand, freed};
 use super::world::World;
 use crate::machine::Note;
 use crate::*;
@@ -152,4 +153,32 @@ fn a_destination_that_rejects_everything_costs_fifteen_messages_at_most_even_whe
     world.brokers[0].mode = Mode::Up;
     assert!(world.until(300, World::is_done));
     assert_eq!((world.dead().len(), world.brokers[0].rows().len()), (15, 25));
+}
+
+/// The number stands in a header of the message and with each failure in the table, where a number that is there already
+/// is taken for the same failure recorded twice.
+#[test]
+fn attempts_are_numbered_from_one_over_every_reading_of_a_row() {
+    let mut hand = Hand::new(1);
+    for charged in 0..2 {
+        hand.give_due(vec![Row { attempts: charged, ..freed(1, "k") }]);
+        let flight = hand.flight(1);
+        hand.publish(flight, Some(ErrorKind::Rejected));
+        let settled = hand.settle();
+        assert_eq!(settled[0].attempt, Attempt(charged + 1));
+        assert!(matches!(settled[0].outcome, Outcome::Retry { attempts, .. } if attempts == charged + 1));
+        hand.settled(&[1]);
+    }
+    assert_eq!(hand.attempts, [1, 2]);
+    // A relay that knows nothing of the row but what the table says.
+    let mut hand = Hand::new(1);
+    hand.give_due(vec![Row { attempts: 4, ..freed(1, "k") }]);
+    let flight = hand.flight(1);
+    assert_eq!(hand.attempts, [5]);
+    // An outage is charged to nobody, and is an attempt.
+    hand.publish(flight, Some(ErrorKind::Unavailable));
+    while hand.flights.is_empty() {
+        hand.wait();
+    }
+    assert_eq!(hand.attempts, [5, 6]);
 }

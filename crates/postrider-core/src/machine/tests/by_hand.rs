@@ -64,6 +64,8 @@ pub struct Hand {
     pub now: Tick,
     pub read: Option<Read>,
     pub flights: Vec<(DestinationIndex, Flight, Vec<i64>)>,
+    /// The number of each attempt that was sent.
+    pub attempts: Vec<u32>,
     pub settles: Vec<Vec<Settlement>>,
     pub checks: usize,
     pub released: Vec<HeldLane>,
@@ -92,6 +94,7 @@ impl Hand {
             now: Tick::ZERO,
             read: None,
             flights: Vec::new(),
+            attempts: Vec::new(),
             settles: Vec::new(),
             checks: 0,
             released: Vec::new(),
@@ -131,6 +134,7 @@ impl Hand {
             match action {
                 Action::Read(read) => assert!(self.read.replace(read).is_none(), "two reads at once"),
                 Action::Publish(destination, flight, batch) => {
+                    self.attempts.extend(batch.iter().map(|outgoing| outgoing.attempt.0));
                     let rows = batch.iter().map(|o| i64::try_from(o.message.id.0.as_u128()).unwrap()).collect();
                     self.flights.push((destination, flight, rows));
                 }
