@@ -10,6 +10,7 @@ mod error;
 mod holdings;
 mod judge;
 mod lane;
+mod lease;
 pub mod machine;
 mod message;
 mod on_dead;
@@ -24,6 +25,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use holdings::{Balance, Difference, Holdings, share};
 pub use judge::{Evidence, Judgement, judge};
 pub use lane::{HeldLane, Lane, LaneCount, RelayId, Start, Term, lane_of};
+pub use lease::{LaneRecord, trusted_until};
 pub use message::{
     Attributes, Headers, Invalid, Key, MAX_ATTRIBUTES, MAX_CONTENT_TYPE, MAX_HEADER_NAME, MAX_HEADER_VALUE,
     MAX_HEADERS, MAX_KEY, MAX_PAYLOAD, MAX_TOPIC, Message, MessageId, Timestamp, Topic,
@@ -34,8 +36,8 @@ pub use row::{Closed, Content, Due, Expires, GivenUp, Head, Lifetime, Retrying, 
 pub use seams::{
     Accepted, Attempt, Broker, BrokerProfile, Confirmation, DeadFilter, DeadGroup, DeadReason, Durability, Explained,
     FailedAttempt, Finding, Held, HeldKey, Isolation, LaneStatus, Leases, Level, Measured, MemberStatus, Operator,
-    OrderInBatch, Outcome, Outgoing, Page, Position, Pruned, Published, Renewal, Retention, Room, RowView, Settled,
-    Settlement, Settler, Source, Standing, Store, StoreProfile, StoreStatus, Subject,
+    OrderInBatch, Outcome, Outgoing, Page, Position, Pruned, Published, Recorded, Records, Remains, Renewal, Retention,
+    Room, RowView, Settled, Settlement, Settler, Source, Standing, Store, StoreProfile, StoreStatus, Subject,
 };
 pub use secret::Secret;
 pub use tick::Tick;

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_core::{Error, ErrorKind, HeldLane, Holdings, Lane, Leases, RelayId, Renewal, Result, Store, Tick};
+use postrider_core::{
+    Error, ErrorKind, HeldLane, Holdings, Lane, Leases, RelayId, Renewal, Result, Store, Tick, trusted_until,
+};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -155,7 +157,7 @@ impl Leaseholder {
     /// Joins or renews; whether this is a member now.
     async fn stay(&mut self, leases: &mut dyn Leases, renew: bool) -> Result<bool> {
         let sent = self.clock.now();
-        let trusted = sent + (self.ttl - self.ttl / 10);
+        let trusted = trusted_until(sent, self.ttl);
         let Some(me) = self.holdings.as_ref().map(Holdings::me) else {
             self.join(leases).await?;
             self.signal(LeaseNews::Trusted(trusted));

@@ -24,6 +24,8 @@ const FLOORS: &[(&str, u8)] = &[
 
 /// Beside the floors: used by the tests of every crate, and knowing only the words of the core.
 const TESTKIT: &str = "postrider-testkit";
+/// Beside the floors too: it models the core's rules, and nothing needs it.
+const MODEL: &str = "postrider-model";
 const XTASK: &str = "xtask";
 /// Beside the floors too: a program for developers that treats the product as a black box.
 const TORTURE: &str = "postrider-torture";
@@ -44,7 +46,7 @@ fn judge(metadata: &Metadata, root: &Path) -> Vec<String> {
     let ours = |name: &str| metadata.packages.iter().any(|package| package.name == name);
     let mut findings = Vec::new();
     for package in &metadata.packages {
-        let beside = [TESTKIT, XTASK, TORTURE].contains(&package.name.as_str());
+        let beside = [TESTKIT, MODEL, XTASK, TORTURE].contains(&package.name.as_str());
         if !beside && floor(package, root).is_none() {
             findings.push(format!("{}: on no floor; give it one in xtask/src/check/floors.rs", package.name));
         }
@@ -73,10 +75,16 @@ fn refused(from: &Package, to: &Package, kind: Option<&str>, root: &Path) -> Opt
     if from.name == XTASK || to.name == XTASK {
         return Some("xtask stands alone: it must build when the product does not");
     }
+    if to.name == MODEL {
+        return Some("the model is checked by its own tests, and nothing depends on it");
+    }
     let to = floor(to, root)?;
     if from.name == TESTKIT {
         return (to > CORE)
             .then_some("the testkit knows the seams of the core only, so that anyone's backend can use it");
+    }
+    if from.name == MODEL {
+        return (to > CORE).then_some("the model knows the rules of the core only");
     }
     let from = floor(from, root)?;
     match from.cmp(&to) {

@@ -1,4 +1,4 @@
-//! A million simulated worlds.
+//! A million simulated worlds, and every history of a small one.
 
 use std::time::Duration;
 
@@ -13,7 +13,8 @@ const LIMIT: Duration = Duration::from_secs(3 * 3600);
 
 pub const SHOW: Show = Show {
     name: "fire.3",
-    says: "a million simulated worlds without a broken promise; without any one guard, some of ten thousand break one",
+    says: "a million simulated worlds without a broken promise, without any one guard some of ten thousand break one; the \
+           model, checked exhaustively at its bounds, in which every broken rule makes a promise fall",
     steps: &[
         Step::Cargo {
             does: "cargo xtask simulate --seeds 1000000",
@@ -27,6 +28,18 @@ pub const SHOW: Show = Show {
             filter: "the_simulator_is_deterministic",
         },
         Step::Look { does: "deleting any one guard breaks a promise in ten thousand worlds or fewer", look: guards },
+        Step::Tests {
+            does: "every history within the model's bounds keeps every promise",
+            package: "postrider-model",
+            target: "histories",
+            filter: "every_history",
+        },
+        Step::Tests {
+            does: "every rule of the model that is broken on purpose makes its promise fall",
+            package: "postrider-model",
+            target: "histories",
+            filter: "every_broken_rule",
+        },
     ],
 };
 

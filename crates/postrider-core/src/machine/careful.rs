@@ -30,7 +30,7 @@ use crate::seams::{DeadReason, Outcome, Page};
 /// The most suspected messages in memory at once, while none of the next ones was suspect before.
 const BATCH: usize = 128;
 /// A message is given up when so many relays in a row died with it in their hands.
-const DEATHS: u16 = 3;
+pub const DEATHS: u16 = 3;
 
 /// What a row in the window still needs before its message may be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

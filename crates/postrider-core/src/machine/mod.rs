@@ -36,6 +36,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+pub use careful::DEATHS;
 pub use destinations::DestinationIndex;
 pub use events::{Action, Answer, Event, Flight, Note, Read, Ticket, Wanted};
 pub use ordering::Ordering;

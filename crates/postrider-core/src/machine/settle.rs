@@ -9,8 +9,8 @@ use super::events::{Action, Note};
 use crate::address::DestinationName;
 use crate::error::{Error, ErrorKind};
 use crate::lane::{HeldLane, Lane};
-use crate::row::{RowId, RowSet};
-use crate::seams::{Attempt, FailedAttempt, Outcome, Settled, Settlement};
+use crate::row::RowId;
+use crate::seams::{Attempt, FailedAttempt, Outcome, Recorded, Settled, Settlement};
 use crate::tick::Tick;
 
 /// The most rows of one settle.
@@ -186,16 +186,15 @@ impl Machine {
                 self.settling.store_is_away = false;
                 self.store_is_back();
                 self.count(&batch, &settled);
-                let changed: RowSet = settled.rows.iter().copied().collect();
-                let locked: HashSet<Lane> = settled.lanes.iter().copied().collect();
+                let records = settled.records();
                 for (stay, settlement) in batch {
                     if !self.window.stays(settlement.row, stay) {
                         // The lane was lost meanwhile, whatever became of this settle.
-                    } else if locked.contains(&settlement.lane) {
-                        let changed = changed.contains(&settlement.row);
-                        self.settle_one(settlement, changed);
-                    } else {
-                        self.fenced(settlement.lane);
+                        continue;
+                    }
+                    match records.of(settlement.row, settlement.lane) {
+                        Recorded::Fenced => self.fenced(settlement.lane),
+                        recorded => self.settle_one(settlement, recorded == Recorded::Changed),
                     }
                 }
             }

@@ -13,8 +13,8 @@ pub use broker::{
 pub use leases::{Leases, Renewal};
 pub use operator::{
     DeadFilter, DeadGroup, Explained, Finding, Held, HeldKey, LaneStatus, Level, Measured, MemberStatus, Operator,
-    Position, Pruned, Retention, RowView, Standing, StoreStatus, Subject,
+    Position, Pruned, Remains, Retention, RowView, Standing, StoreStatus, Subject,
 };
-pub use settler::{DeadReason, FailedAttempt, Outcome, Settled, Settlement, Settler};
+pub use settler::{DeadReason, FailedAttempt, Outcome, Recorded, Records, Settled, Settlement, Settler};
 pub use source::{Page, Room, Source};
 pub use store::{Store, StoreProfile};

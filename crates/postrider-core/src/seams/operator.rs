@@ -222,6 +222,28 @@ pub struct Retention {
     pub dead: Option<Duration>,
 }
 
+/// Where something is that retention may remove.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Remains {
+    /// In the history of what was delivered.
+    History,
+    /// In the outbox, in this state.
+    Outbox(RowState),
+}
+
+impl Retention {
+    /// Whether what was delivered or given up `age` ago is removed. What is still to be delivered never is, however
+    /// old.
+    pub fn removes(&self, what: Remains, age: Duration) -> bool {
+        let kept = match what {
+            Remains::History => self.delivered,
+            Remains::Outbox(RowState::Dead | RowState::Holding) => self.dead,
+            Remains::Outbox(RowState::Pending | RowState::SetAside) => None,
+        };
+        kept.is_some_and(|kept| age >= kept)
+    }
+}
+
 /// What retention removed, or would remove.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Pruned {

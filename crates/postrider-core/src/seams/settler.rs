@@ -1,6 +1,6 @@
 //! Recording what became of a row.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::{self, Debug};
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use crate::address::DestinationName;
 use crate::error::{ErrorKind, Result};
 use crate::lane::{HeldLane, Lane, RelayId};
-use crate::row::RowId;
+use crate::row::{RowId, RowSet};
 use crate::seams::Attempt;
 
 /// Why a message is dead: a closed list, the `dead_reason` column.
@@ -171,6 +171,44 @@ pub struct Settled {
     /// The lanes that were still held, and locked while the rows were changed. A row of such a lane that is not
     /// among `rows` is already gone; a row of another lane belongs to somebody else now.
     pub lanes: Vec<Lane>,
+}
+
+/// What an answer to a settle says of one settlement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Recorded {
+    /// The row is as the settlement wants it.
+    Changed,
+    /// The lane is ours and the row is not there any more: somebody recorded it before.
+    Gone,
+    /// The lane belongs to somebody else: nothing was changed, and nothing of it is ours to decide.
+    Fenced,
+}
+
+impl Settled {
+    /// The answer, to be asked about each settlement of the batch.
+    pub fn records(&self) -> Records {
+        Records { rows: self.rows.iter().copied().collect(), lanes: self.lanes.iter().copied().collect() }
+    }
+}
+
+/// An answer to a settle, by row and lane.
+#[derive(Debug, Clone)]
+pub struct Records {
+    rows: RowSet,
+    lanes: HashSet<Lane>,
+}
+
+impl Records {
+    /// What it says of one row, by itself: of a batch some may be changed, some gone, some fenced.
+    pub fn of(&self, row: RowId, lane: Lane) -> Recorded {
+        if !self.lanes.contains(&lane) {
+            Recorded::Fenced
+        } else if self.rows.contains(&row) {
+            Recorded::Changed
+        } else {
+            Recorded::Gone
+        }
+    }
 }
 
 /// The writer of outcomes.

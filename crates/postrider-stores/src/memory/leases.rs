@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use postrider_core::{HeldLane, Lane, Leases, RelayId, Renewal, Result, Start, Term, Timestamp};
+use postrider_core::{HeldLane, Lane, LaneRecord, Leases, RelayId, Renewal, Result, Timestamp};
 
 use super::MemoryStore;
 use super::tables::{Member, Tables};
@@ -43,7 +43,7 @@ impl Leases for MemoryLeases {
             .leases
             .values_mut()
             .filter(|lease| lease.owner.is_some_and(|owner| !tables.members.contains_key(&owner)));
-        Ok(orphans.map(|lease| lease.owner = None).count())
+        Ok(orphans.map(LaneRecord::free).count())
     }
 
     async fn members(&mut self) -> Result<Vec<RelayId>> {
@@ -55,7 +55,7 @@ impl Leases for MemoryLeases {
     async fn owned(&mut self, me: RelayId) -> Result<Vec<HeldLane>> {
         let tables = self.0.lock();
         let mine = tables.leases.iter().filter(|(_, lease)| lease.owner == Some(me));
-        Ok(mine.map(|(lane, lease)| HeldLane { lane: *lane, term: lease.term, start: lease.start }).collect())
+        Ok(mine.map(|(lane, record)| record.held(*lane)).collect())
     }
 
     async fn acquire(&mut self, me: RelayId, want: u16) -> Result<Vec<HeldLane>> {
@@ -64,24 +64,15 @@ impl Leases for MemoryLeases {
         if tables.members.get(&me).is_none_or(|member| member.expires_at <= now) {
             return Ok(Vec::new());
         }
-        let free = tables.leases.iter_mut().filter(|(_, lease)| lease.owner.is_none());
-        let taken = free.take(usize::from(want)).map(|(lane, lease)| {
-            lease.owner = Some(me);
-            lease.term = Term(lease.term.0 + 1);
-            lease.start = if lease.clean { Start::Clean } else { Start::Careful };
-            lease.clean = false;
-            HeldLane { lane: *lane, term: lease.term, start: lease.start }
-        });
-        Ok(taken.collect())
+        let taken = tables.leases.iter_mut().filter_map(|(lane, record)| record.acquire(*lane, me));
+        Ok(taken.take(usize::from(want)).collect())
     }
 
     async fn release(&mut self, me: RelayId, lanes: &[HeldLane]) -> Result<Vec<Lane>> {
         let mut tables = self.0.lock();
         let mut released = Vec::new();
-        for held in lanes.iter().filter(|held| tables.holds(me, **held)).copied().collect::<Vec<_>>() {
-            if let Some(lease) = tables.leases.get_mut(&held.lane) {
-                lease.owner = None;
-                lease.clean = held.start == Start::Clean;
+        for held in lanes {
+            if tables.leases.get_mut(&held.lane).is_some_and(|record| record.release(me, *held)) {
                 released.push(held.lane);
             }
         }
@@ -91,9 +82,7 @@ impl Leases for MemoryLeases {
     async fn leave(&mut self, me: RelayId) -> Result<()> {
         let mut tables = self.0.lock();
         tables.members.remove(&me);
-        for lease in tables.leases.values_mut().filter(|lease| lease.owner == Some(me)) {
-            lease.owner = None;
-        }
+        tables.leases.values_mut().filter(|record| record.owner == Some(me)).for_each(LaneRecord::free);
         Ok(())
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use postrider_core::{
     DeadFilter, DeadGroup, DeadReason, Error, ErrorKind, Explained, Finding, Held, HeldKey, Key, LaneStatus, Level,
-    Measured, MemberStatus, Message, MessageId, Operator, Position, Pruned, RelayId, Result, Retention, RowId,
+    Measured, MemberStatus, Message, MessageId, Operator, Position, Pruned, RelayId, Remains, Result, Retention, RowId,
     RowState, RowView, Standing, StoreStatus, Subject, Timestamp,
 };
 
@@ -235,9 +235,11 @@ fn meant<'a>(tables: &'a Tables, filter: &'a DeadFilter) -> impl Iterator<Item =
 
 fn past(tables: &Tables, retention: &Retention) -> (Vec<RowId>, Vec<RowId>) {
     let now = tables.now();
-    let over = |age: Option<Duration>, at: Option<Timestamp>| matches!((age, at), (Some(age), Some(at)) if between(at, now) >= age);
-    let delivered = tables.delivered.iter().filter(|row| over(retention.delivered, Some(row.settled_at)));
-    let gone = tables.rows.iter().filter(|(_, stored)| dead(stored) && over(retention.dead, stored.dead_at));
+    let age = |at: Timestamp| between(at, now);
+    let delivered = tables.delivered.iter().filter(|row| retention.removes(Remains::History, age(row.settled_at)));
+    let is_gone =
+        |stored: &Stored| stored.dead_at.is_some_and(|at| retention.removes(Remains::Outbox(stored.state), age(at)));
+    let gone = tables.rows.iter().filter(|(_, stored)| is_gone(stored));
     (delivered.map(|row| row.row).collect(), gone.map(|(id, _)| *id).collect())
 }
 

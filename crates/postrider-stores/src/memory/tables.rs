@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use postrider_core::{
-    Closed, Content, DeadReason, DestinationName, Due, GivenUp, Head, HeldLane, Key, Lane, LaneCount, Lifetime,
-    Message, RelayId, Retrying, Row, RowId, RowState, Start, Term, Timestamp, lane_of,
+    Closed, Content, DeadReason, DestinationName, Due, GivenUp, Head, HeldLane, Key, Lane, LaneCount, LaneRecord,
+    Lifetime, Message, RelayId, Retrying, Row, RowId, RowState, Start, Timestamp, lane_of,
 };
 
 use crate::History;
@@ -63,17 +63,6 @@ pub(super) struct Member {
     pub(super) expires_at: Timestamp,
 }
 
-/// The right to a lane.
-#[derive(Debug, Clone)]
-pub(super) struct Lease {
-    pub(super) owner: Option<RelayId>,
-    pub(super) term: Term,
-    /// Whether the last owner released it.
-    pub(super) clean: bool,
-    /// How it was left before the present owner came.
-    pub(super) start: Start,
-}
-
 /// Everything the store knows.
 #[derive(Debug)]
 pub(super) struct Tables {
@@ -82,7 +71,7 @@ pub(super) struct Tables {
     pub(super) due: BTreeSet<(Timestamp, RowId)>,
     pub(super) delivered: Vec<Delivered>,
     pub(super) members: BTreeMap<RelayId, Member>,
-    pub(super) leases: BTreeMap<Lane, Lease>,
+    pub(super) leases: BTreeMap<Lane, LaneRecord>,
     lanes: LaneCount,
     history: History,
     last_id: i64,
@@ -97,10 +86,7 @@ impl Tables {
             due: BTreeSet::new(),
             delivered: Vec::new(),
             members: BTreeMap::new(),
-            leases: lanes
-                .all()
-                .map(|lane| (lane, Lease { owner: None, term: Term(0), clean: true, start: Start::Clean }))
-                .collect(),
+            leases: lanes.all().map(|lane| (lane, LaneRecord::NEW)).collect(),
             lanes,
             history,
             last_id: 0,
@@ -199,15 +185,14 @@ impl Tables {
     }
 
     pub(super) fn steal(&mut self, lane: Lane, thief: RelayId) {
-        if let Some(lease) = self.leases.get_mut(&lane) {
-            lease.owner = Some(thief);
-            lease.term = Term(lease.term.0 + 1);
-            lease.clean = false;
+        if let Some(record) = self.leases.get_mut(&lane) {
+            record.free();
+            record.acquire(lane, thief);
         }
     }
 
     pub(super) fn holds(&self, me: RelayId, held: HeldLane) -> bool {
-        self.leases.get(&held.lane).is_some_and(|lease| lease.owner == Some(me) && lease.term == held.term)
+        self.leases.get(&held.lane).is_some_and(|lane| lane.admits(me, held.term))
     }
 
     /// The first exceptional row that this one keeps its order with; it may be itself.
