@@ -104,14 +104,6 @@ impl Bounds {
         ..Self::QUIET
     };
 
-    /// Every kind of trouble in one history; checked by command.
-    pub const EVERYTHING: Self = Self {
-        ticks: 3,
-        troubles: Troubles { crashes: 1, pauses: 1, losses: 1, refusals: 1, handbacks: 1 },
-        writer: Writer::Committed,
-        ..Self::QUIET
-    };
-
     /// What every run of the tests checks, each with its name.
     pub const USUAL: [(&'static str, Self); 4] = [
         ("no fault", Self::QUIET),

@@ -12,10 +12,10 @@ use std::time::Duration;
 use postrider_core::{Error, ErrorKind, Result};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row, Statement};
-use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::classify::{connecting, working};
 use super::options::{Pooling, PostgresOptions};
+use super::tls::Connector;
 
 /// What a connection is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +50,7 @@ struct Open {
 /// A connection of our own that mends itself.
 pub(super) struct Link {
     options: Arc<PostgresOptions>,
-    tls: MakeRustlsConnect,
+    tls: Connector,
     purpose: Purpose,
     open: Option<Open>,
     generation: u64,
@@ -63,7 +63,7 @@ impl std::fmt::Debug for Link {
 }
 
 impl Link {
-    pub(super) fn new(options: &Arc<PostgresOptions>, tls: &MakeRustlsConnect, purpose: Purpose) -> Self {
+    pub(super) fn new(options: &Arc<PostgresOptions>, tls: &Connector, purpose: Purpose) -> Self {
         Self { options: Arc::clone(options), tls: tls.clone(), purpose, open: None, generation: 0 }
     }
 

@@ -6,7 +6,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 use postrider_core::{Error, ErrorKind, LaneCount, Leases, Operator, Result, Settler, Source, Store, StoreProfile};
 use tokio_postgres::types::Type;
-use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::decode::get;
 use super::leases::PostgresLeases;
@@ -16,7 +15,7 @@ use super::operator::PostgresOperator;
 use super::options::PostgresOptions;
 use super::settler::PostgresSettler;
 use super::source::PostgresSource;
-use super::tls;
+use super::tls::{self, Connector};
 
 const LEASE: Duration = Duration::from_secs(10);
 const SEQUENCE: &str = "\
@@ -26,7 +25,7 @@ select coalesce((select seqcache from pg_sequence where seqrelid = pg_get_serial
 #[derive(Clone)]
 pub struct PostgresStore {
     options: Arc<PostgresOptions>,
-    tls: MakeRustlsConnect,
+    tls: Connector,
     lanes: LaneCount,
 }
 
