@@ -86,6 +86,11 @@ async fn a_wrong_password_is_said_and_not_shown() {
         place.run(&[verb, &["--store", &wrong]].concat()).ends(2).says(&["password"]).hides("wrong-canary");
     }
     let user = server.url_as("canary_reader", "", database(&url)).replace("canary_reader:@", "canary_reader@");
+    let relay = ["relay", "--broker", "stdout:", "--admin-listen", "off"];
+    for verb in [&["status"][..], &relay, &["migrate"]] {
+        let words = ["the server asks for a password", "next: give outbox.store_password_file"];
+        place.run(&[verb, &["--store", &user]].concat()).ends(2).says(&words);
+    }
     place.write("password", "right-canary\n");
     let run = place.run_with(&[("POSTRIDER_OUTBOX__STORE_PASSWORD_FILE", "password")], &["status", "--store", &user]);
     // The password is right; this role may not read the tables.
