@@ -55,6 +55,8 @@ impl Failure {
             "use a postrider that is as new as the tables; this one changes nothing there"
         } else if what.contains("postrider migrate") {
             "run `postrider migrate`, and this again"
+        } else if what.contains("cannot create") {
+            "make the folder, or get the right to write to it, and run this again"
         } else if what.contains("asks for a password") {
             "give outbox.store_password_file, a file that holds the password, or POSTRIDER_OUTBOX__STORE_PASSWORD"
         } else {

@@ -65,7 +65,10 @@ fn a_file_that_is_no_database() {
 #[test]
 fn a_database_file_that_cannot_be_written() {
     let place = Place::empty();
-    place.run(&["migrate", "--store", "sqlite:no-such-folder/app.db"]).ends(2).says(&["no-such-folder"]);
+    place.run(&["migrate", "--store", "sqlite:no-such-folder/app.db"]).ends(2).says(&[
+        "cannot create no-such-folder/app.db: its folder does not exist, or you may not write to it",
+        "next: make the folder",
+    ]);
     std::fs::create_dir(place.path("folder.db")).unwrap();
     place.run(&["migrate", "--store", "sqlite:folder.db"]).ends(2).says(&["folder.db"]);
 }
