@@ -7,6 +7,9 @@ use crate::exit::Exit;
 /// A result whose error is for the user's eyes.
 pub(crate) type Outcome<T> = Result<T, Failure>;
 
+/// The next step where tables are missing or old.
+const MIGRATE: &str = "run `postrider migrate`, and this again";
+
 /// Why a verb ended, and the next step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
@@ -54,7 +57,7 @@ impl Failure {
         let next = if what.contains("newer") {
             "use a postrider that is as new as the tables; this one changes nothing there"
         } else if what.contains("postrider migrate") {
-            "run `postrider migrate`, and this again"
+            MIGRATE
         } else if what.contains("cannot create") {
             "make the folder, or get the right to write to it, and run this again"
         } else if what.contains("asks for a password") {
@@ -63,6 +66,11 @@ impl Failure {
             "correct the address or the [outbox] section (`postrider config show` prints what is in force), or the database"
         };
         Self { what, next: next.to_owned(), exit: Exit::Unknown }
+    }
+
+    /// Whether a migration is the next step.
+    pub(crate) fn is_for_migrate(&self) -> bool {
+        self.next == MIGRATE
     }
 
     /// What a broker said.
