@@ -139,6 +139,9 @@ fn of_row(row: &RowView, explained: &Explained) -> Vec<String> {
         say(format!("owed to: {}", visible(&row.waiting_for.clone().unwrap_or_default().join(", "))));
     }
     match &explained.owner {
+        Some(owner) if owner.lease_left.is_zero() => {
+            say(format!("lane {}: the lease of its relay {} has run out", row.lane, visible(&owner.name)));
+        }
         Some(owner) => say(format!("lane {}: relayed by {}", row.lane, visible(&owner.name))),
         None => say(format!("lane {}: no relay has it", row.lane)),
     }
@@ -161,7 +164,9 @@ fn advice(row: &RowView, explained: &Explained) -> String {
         }
         "unreadable" => "correct the column `state` by hand (0 means pending)".to_owned(),
         "delayed" => "nothing: it is delivered when it is due".to_owned(),
-        _ if explained.owner.is_none() => "start a relay: `postrider relay`".to_owned(),
+        _ if explained.owner.as_ref().is_none_or(|owner| owner.lease_left.is_zero()) => {
+            "start a relay: `postrider relay`".to_owned()
+        }
         "set aside" => match &explained.held {
             Some(held) => format!("`postrider explain {}` tells what holds it", held.id),
             None => "nothing: it goes when its key's head has gone".to_owned(),

@@ -128,8 +128,10 @@ async fn explain_tells_a_delivered_a_set_aside_a_retrying_and_a_dead_message_apa
     let settled = shop.enqueue(&[("a", "delivered", "good"), ("a", "dead", "bad")]);
     shop.drain(&receiver.url(), &["--retry-max-attempts", "1", "--outbox-history", "7d"]).good();
     let waiting = shop.enqueue(&[("a", "k", "bad"), ("a", "k", "good")]);
-    let relay =
-        shop.relay(&receiver.url(), &["--retry-initial", "5m", "--relay-name", "mover", "--outbox-history", "7d"]);
+    let relay = shop.relay(
+        &receiver.url(),
+        &["--retry-initial", "5m", "--relay-name", "mover", "--outbox-history", "7d", "--relay-lease", "2s"],
+    );
     until("a message behind a retrying one", || {
         (shop.on(&["explain", &waiting[1], "--json"]).json()["found"][0]["state"] == "set aside").then_some(())
     });
@@ -151,4 +153,9 @@ async fn explain_tells_a_delivered_a_set_aside_a_retrying_and_a_dead_message_apa
     }
     drop(relay);
     assert!(shop.on(&["explain", &waiting[0]]).good().out.contains("the next in "));
+    let told = until("a lease that has run out", || {
+        let told = shop.on(&["explain", &waiting[0]]).good().out.clone();
+        told.contains("the lease of its relay mover has run out").then_some(told)
+    });
+    assert!(told.contains("next: start a relay") && !told.contains("relayed by"), "{told}");
 }
