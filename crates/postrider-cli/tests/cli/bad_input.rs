@@ -169,6 +169,9 @@ fn nul_cr_lf_and_invalid_utf8_in_keys_and_headers() {
     ] {
         place.on(&[&["enqueue", "a", "--payload", "x"], arguments].concat()).ends(2).says(&[]);
     }
+    place.on(&["enqueue", "a", "--payload", "x", "--key", ""]).ends(2).says(&["1 to 512 bytes"]);
+    let colon = ["enqueue", "a", "--payload", "x", "--header", "postrider-id: 3"];
+    place.on(&colon).ends(2).says(&["next: write NAME=VALUE, with ="]);
     for line in [
         &b"{\"topic\":\"a\",\"key\":\"a\\u0000b\"}"[..],
         b"{\"topic\":\"a\",\"headers\":{\"h\":\"\\u0000\"}}",

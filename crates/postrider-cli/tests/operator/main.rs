@@ -139,10 +139,13 @@ async fn explain_tells_a_delivered_a_set_aside_a_retrying_and_a_dead_message_apa
     let next = format!("next: `postrider explain {}` tells what holds it", waiting[0]);
     for (id, words) in [
         (&settled[0], &["delivered: settled "][..]),
-        (&settled[1], &["dead: given up", "for attempts after 1 attempts", "422", "next: `postrider dead replay --id"]),
+        (
+            &settled[1],
+            &["dead: given up", "for attempts after 1 attempt, ", "422", "next: `postrider dead replay --id"],
+        ),
         (
             &waiting[0],
-            &["retrying: 1 charged attempts, the next in ", "last failure: default:", "422", "relayed by mover"],
+            &["retrying: 1 charged attempt, the next in ", "last failure: default:", "422", "relayed by mover"],
         ),
         (&waiting[1], &["set aside: waiting to be delivered", &behind, &next, "relayed by mover"]),
     ] {
