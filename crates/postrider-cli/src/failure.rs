@@ -10,6 +10,9 @@ pub(crate) type Outcome<T> = Result<T, Failure>;
 /// The next step where tables are missing or old.
 const MIGRATE: &str = "run `postrider migrate`, and this again";
 
+/// The next step where an address is of a kind that is still to come.
+const NOT_YET: &str = "it is not supported yet; README, \"Not there yet\", says what to use until then";
+
 /// Why a verb ended, and the next step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
@@ -58,6 +61,8 @@ impl Failure {
             "use a postrider that is as new as the tables; this one changes nothing there"
         } else if what.contains("postrider migrate") {
             MIGRATE
+        } else if what.contains("not supported yet") {
+            NOT_YET
         } else if what.contains("cannot create") {
             "make the folder, or get the right to write to it, and run this again"
         } else if what.contains("asks for a password") {
@@ -75,7 +80,9 @@ impl Failure {
 
     /// What a broker said.
     pub(crate) fn broker(error: &Error) -> Self {
+        let what = one_line(&error.story());
         let next = match error.kind() {
+            ErrorKind::Config if what.contains("not supported yet") => NOT_YET,
             ErrorKind::Unavailable | ErrorKind::Throttled | ErrorKind::Unknown => {
                 "check that the broker runs and that its address (--broker, broker.NAME.url) is right"
             }
@@ -83,7 +90,7 @@ impl Failure {
                 "correct the [broker] section; `postrider config show` prints what is in force and where it comes from"
             }
         };
-        Self { what: one_line(&error.story()), next: next.to_owned(), exit: Exit::Unknown }
+        Self { what, next: next.to_owned(), exit: Exit::Unknown }
     }
 
     /// The two lines.
