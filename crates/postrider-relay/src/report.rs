@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use postrider_core::machine::{Machine, Note};
 use postrider_core::{Error, ErrorKind, Result, Tick};
 
+use crate::causes::Causes;
 use crate::dead_watch::{DeadWatch, GaveUp};
 use crate::snapshot::{DestinationSnapshot, Left, RelaySnapshot, RelayState, Summary};
 use crate::telemetry;
@@ -21,6 +22,7 @@ pub(crate) struct Report {
     until_empty: bool,
     patience: Duration,
     watch: Option<Arc<dyn DeadWatch>>,
+    causes: Causes,
     snapshot: RelaySnapshot,
     shown_at: Option<Tick>,
     asked_at: Option<Tick>,
@@ -36,6 +38,7 @@ impl Report {
             until_empty,
             patience,
             watch,
+            causes: Causes::default(),
             snapshot: RelaySnapshot::default(),
             shown_at: None,
             asked_at: None,
@@ -47,7 +50,8 @@ impl Report {
     }
 
     pub(crate) fn note(&mut self, note: &Note) {
-        telemetry::note(note);
+        let cause = self.causes.hear(note);
+        telemetry::note(note, cause.as_ref());
         let snapshot = &mut self.snapshot;
         match note {
             Note::Delivered(count) => {
@@ -79,7 +83,12 @@ impl Report {
                 snapshot.store_error = Some(text.clone());
             }
             Note::StoreBack => snapshot.store_error = None,
-            Note::SetAside(_) | Note::Paused(..) | Note::Resumed(_) | Note::Fenced(_) | Note::SweepFound(_) => {}
+            Note::Nowhere { .. }
+            | Note::SetAside(_)
+            | Note::Paused(..)
+            | Note::Resumed(_)
+            | Note::Fenced(_)
+            | Note::SweepFound(_) => {}
         }
     }
 
