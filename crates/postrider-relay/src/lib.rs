@@ -40,6 +40,7 @@ mod relay_loop;
 mod report;
 mod settler;
 mod snapshot;
+mod stuck;
 pub mod telemetry;
 
 pub use builder::{Relay, RelayBuilder};
