@@ -48,6 +48,9 @@ static BACKENDS: &[Backend] = &[
     backend!("nats", nats, &["nats", "tls"]),
 ];
 
+/// Schemes of brokers that people look for and no backend has.
+const NOT_YET: &[&str] = &["amqp", "amqps", "kafka", "mqtt", "mqtts", "redis", "rediss"];
+
 /// Every backend that exists, built into this program or not.
 pub fn backends() -> &'static [Backend] {
     BACKENDS
@@ -77,6 +80,11 @@ pub fn open(config: &BrokerConfig) -> Result<Arc<dyn Broker>> {
 
 fn unknown_scheme(config: &BrokerConfig, scheme: &str) -> Error {
     let known: Vec<&str> = BACKENDS.iter().flat_map(|backend| backend.schemes).copied().collect();
+    if NOT_YET.contains(&scheme) {
+        let text =
+            format!("brokers of the scheme {scheme:?} are not supported yet; known schemes: {}", known.join(", "));
+        return Error::new(ErrorKind::Config, text);
+    }
     let nearest = known
         .iter()
         .filter(|_| !scheme.is_empty())

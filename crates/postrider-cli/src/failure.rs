@@ -7,6 +7,12 @@ use crate::exit::Exit;
 /// A result whose error is for the user's eyes.
 pub(crate) type Outcome<T> = Result<T, Failure>;
 
+/// The next step where tables are missing or old.
+const MIGRATE: &str = "run `postrider migrate`, and this again";
+
+/// The next step where an address is of a kind that is still to come.
+const NOT_YET: &str = "it is not supported yet; README, \"Not there yet\", says what to use until then";
+
 /// Why a verb ended, and the next step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
@@ -54,16 +60,29 @@ impl Failure {
         let next = if what.contains("newer") {
             "use a postrider that is as new as the tables; this one changes nothing there"
         } else if what.contains("postrider migrate") {
-            "run `postrider migrate`, and this again"
+            MIGRATE
+        } else if what.contains("not supported yet") {
+            NOT_YET
+        } else if what.contains("cannot create") {
+            "make the folder, or get the right to write to it, and run this again"
+        } else if what.contains("asks for a password") {
+            "give outbox.store_password_file, a file that holds the password, or POSTRIDER_OUTBOX__STORE_PASSWORD"
         } else {
             "correct the address or the [outbox] section (`postrider config show` prints what is in force), or the database"
         };
         Self { what, next: next.to_owned(), exit: Exit::Unknown }
     }
 
+    /// Whether a migration is the next step.
+    pub(crate) fn is_for_migrate(&self) -> bool {
+        self.next == MIGRATE
+    }
+
     /// What a broker said.
     pub(crate) fn broker(error: &Error) -> Self {
+        let what = one_line(&error.story());
         let next = match error.kind() {
+            ErrorKind::Config if what.contains("not supported yet") => NOT_YET,
             ErrorKind::Unavailable | ErrorKind::Throttled | ErrorKind::Unknown => {
                 "check that the broker runs and that its address (--broker, broker.NAME.url) is right"
             }
@@ -71,7 +90,7 @@ impl Failure {
                 "correct the [broker] section; `postrider config show` prints what is in force and where it comes from"
             }
         };
-        Self { what: one_line(&error.story()), next: next.to_owned(), exit: Exit::Unknown }
+        Self { what, next: next.to_owned(), exit: Exit::Unknown }
     }
 
     /// The two lines.

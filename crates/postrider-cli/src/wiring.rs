@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use postrider_brokers::BrokerConfig;
-use postrider_core::{Broker, ErrorKind, Operator, Secret, Store};
+use postrider_core::{Broker, Operator, Secret, Store};
 use postrider_stores::{History, MigrateOptions, StoreOptions};
 
 use crate::config::{BrokerSection, Config};
-use crate::failure::{Failure, Outcome, one_line};
+use crate::failure::{Failure, Outcome};
 
 /// The address of the outbox.
 pub(crate) fn store_url(config: &Config) -> Outcome<&str> {
@@ -84,8 +84,10 @@ pub(crate) async fn outstanding(config: &Config) -> Outcome<Option<String>> {
     store_url(config)?;
     match open(config).await {
         Ok(_) => Ok(None),
-        Err(error) if error.kind() == ErrorKind::Config => Ok(Some(one_line(&error.story()))),
-        Err(error) => Err(Failure::store(&error)),
+        Err(error) => {
+            let failure = Failure::store(&error);
+            if failure.is_for_migrate() { Ok(Some(failure.what)) } else { Err(failure) }
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use crate::builder::Plan;
 use crate::clock::Clock;
-use crate::housekeeper::{Duty, keep_house};
+use crate::housekeeper::{Duty, Rest, keep_house};
 use crate::leaseholder::{LeaseNews, LeaseOrder, Leaseholder};
 use crate::publisher::Publisher;
 use crate::reader::read_all;
@@ -27,7 +27,7 @@ pub(crate) enum Signal {
     /// The database is not the one it was: no lease can be trusted.
     Discontinued,
     /// Whether the outbox is empty, and what is left in it; none when it could not be asked.
-    Counted(Option<(bool, Left)>),
+    Counted(Option<(Rest, Left)>),
 }
 
 /// The loop's hands. Dropping them ends every task: what was under way is like after a crash.

@@ -52,7 +52,7 @@ pub(crate) async fn keep_house(
             question = asked.recv() => {
                 let Some(()) = question else { return };
                 let answer = look(&store, &mut operator, u32::MAX).await;
-                let left = answer.ok().map(|status| (is_empty(&status), left(&status)));
+                let left = answer.ok().map(|status| (rest(&status), left(&status)));
                 drop(signals.send(Signal::Counted(left)));
             }
             () = tokio::time::sleep_until(next_round) => {
@@ -99,6 +99,29 @@ async fn look(store: &Arc<dyn Store>, operator: &mut Option<Box<dyn Operator>>, 
 async fn in_time<T>(call: impl Future<Output = Result<T>>) -> Result<T> {
     let late = || Err(Error::new(ErrorKind::Unavailable, "counting or pruning the outbox took too long"));
     timeout(DEADLINE, call).await.unwrap_or_else(|_| late())
+}
+
+/// What is left for relays to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rest {
+    /// Nothing.
+    Nothing,
+    /// So many messages that were tried and will be again, and what waits behind them.
+    Retrying(u64),
+    /// Others too.
+    More,
+}
+
+fn rest(status: &StoreStatus) -> Rest {
+    let retrying = status.retrying.value();
+    let waiting = retrying.saturating_add(status.set_aside.value()).saturating_add(status.delayed.value());
+    if is_empty(status) {
+        Rest::Nothing
+    } else if status.pending.value() <= waiting {
+        Rest::Retrying(retrying)
+    } else {
+        Rest::More
+    }
 }
 
 fn is_empty(status: &StoreStatus) -> bool {

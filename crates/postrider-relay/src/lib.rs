@@ -27,6 +27,7 @@
 //! between the broker's acknowledgement and its record repeats it with the same id.
 
 mod builder;
+mod causes;
 mod clock;
 mod dead_watch;
 mod hands;
@@ -39,6 +40,7 @@ mod relay_loop;
 mod report;
 mod settler;
 mod snapshot;
+mod stuck;
 pub mod telemetry;
 
 pub use builder::{Relay, RelayBuilder};

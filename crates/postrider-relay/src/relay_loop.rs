@@ -106,7 +106,7 @@ impl RelayLoop {
         let now = self.clock.now();
         match signal {
             Signal::Machine(event) => self.machine.on(now, event),
-            Signal::Counted(count) => self.report.counted(count),
+            Signal::Counted(count) => self.report.counted(now, count),
             Signal::Discontinued => {
                 self.membership.give_up(now, &mut self.machine);
                 drop(self.hands.leases.send(LeaseOrder::Rejoin));

@@ -6,8 +6,11 @@ use std::time::{Duration, Instant};
 use postrider_core::machine::{Machine, Note};
 use postrider_core::{Error, ErrorKind, Result, Tick};
 
+use crate::causes::Causes;
 use crate::dead_watch::{DeadWatch, GaveUp};
+use crate::housekeeper::Rest;
 use crate::snapshot::{DestinationSnapshot, Left, RelaySnapshot, RelayState, Summary};
+use crate::stuck::Stuck;
 use crate::telemetry;
 
 /// How often the snapshot is renewed.
@@ -21,6 +24,9 @@ pub(crate) struct Report {
     until_empty: bool,
     patience: Duration,
     watch: Option<Arc<dyn DeadWatch>>,
+    causes: Causes,
+    stuck: Stuck,
+    unroutable: Option<(usize, String)>,
     snapshot: RelaySnapshot,
     shown_at: Option<Tick>,
     asked_at: Option<Tick>,
@@ -36,6 +42,9 @@ impl Report {
             until_empty,
             patience,
             watch,
+            causes: Causes::default(),
+            stuck: Stuck::default(),
+            unroutable: None,
             snapshot: RelaySnapshot::default(),
             shown_at: None,
             asked_at: None,
@@ -47,7 +56,11 @@ impl Report {
     }
 
     pub(crate) fn note(&mut self, note: &Note) {
-        telemetry::note(note);
+        let cause = self.causes.hear(note);
+        telemetry::note(note, cause.as_ref());
+        if self.until_empty {
+            self.stuck.hear(note);
+        }
         let snapshot = &mut self.snapshot;
         match note {
             Note::Delivered(count) => {
@@ -79,7 +92,12 @@ impl Report {
                 snapshot.store_error = Some(text.clone());
             }
             Note::StoreBack => snapshot.store_error = None,
-            Note::SetAside(_) | Note::Paused(..) | Note::Resumed(_) | Note::Fenced(_) | Note::SweepFound(_) => {}
+            Note::Nowhere { .. }
+            | Note::SetAside(_)
+            | Note::Paused(..)
+            | Note::Resumed(_)
+            | Note::Fenced(_)
+            | Note::SweepFound(_) => {}
         }
     }
 
@@ -165,9 +183,11 @@ impl Report {
         quiet
     }
 
-    pub(crate) fn counted(&mut self, count: Option<(bool, Left)>) {
+    pub(crate) fn counted(&mut self, now: Tick, count: Option<(Rest, Left)>) {
         self.asking = false;
-        if let Some((true, left)) = count {
+        let Some((rest, left)) = count else { return };
+        self.unroutable = self.stuck.counted(now, rest, self.patience);
+        if rest == Rest::Nothing || self.unroutable.is_some() {
             self.left = Some(left);
             self.ended = true;
         }
@@ -194,6 +214,7 @@ impl Report {
             dropped: self.snapshot.dropped,
             paused: paused.filter_map(|view| view.paused.map(|(_, text, _)| (view.name, text))).collect(),
             left: self.left,
+            unroutable: self.unroutable.clone(),
             abandoned: if machine.is_drained() { 0 } else { machine.window().0 },
         }
     }

@@ -109,6 +109,9 @@ pub struct Summary {
     pub paused: Vec<(DestinationName, String)>,
     /// What is left in the outbox, where the relay ran until empty.
     pub left: Option<Left>,
+    /// How many messages no route leads anywhere and what to do about it, where a relay that runs until empty ended
+    /// because nothing else was left.
+    pub unroutable: Option<(usize, String)>,
     /// Messages that were in flight when the stop's deadline passed: they will be repeated.
     pub abandoned: usize,
 }

@@ -6,8 +6,9 @@ use std::time::Instant;
 
 use metrics::{counter, gauge, histogram};
 use postrider_core::machine::Note;
-use postrider_core::{DestinationName, Finding, Level, StoreStatus};
+use postrider_core::{DestinationName, ErrorKind, Finding, Level, StoreStatus};
 
+use crate::causes::Cause;
 use crate::snapshot::RelaySnapshot;
 
 /// A metric: its name, its kind, its labels, and what it says.
@@ -115,8 +116,8 @@ pub(crate) fn publish_took(destination: &DestinationName, started: Instant) {
     histogram!(PUBLISH_SECONDS, "destination" => destination.to_string()).record(started.elapsed());
 }
 
-/// Counts and logs what the machine noted.
-pub(crate) fn note(note: &Note) {
+/// Counts and logs what the machine noted; with the last failure, where that is a retry.
+pub(crate) fn note(note: &Note, cause: Option<&Cause>) {
     match note {
         Note::Read(count) => counter!(READ).increment(*count),
         Note::Accepted(destination, count) => {
@@ -130,8 +131,20 @@ pub(crate) fn note(note: &Note) {
         }
         Note::Retry { id, attempts, after } => {
             counter!(RETRIES).increment(1);
-            tracing::info!(%id, attempts, after_ms = after.as_millis(), "message will be tried again");
+            let after_ms = after.as_millis();
+            match cause {
+                // It does not pass by itself: somebody must see to it.
+                Some((kind @ ErrorKind::Config, text)) => {
+                    tracing::warn!(%id, attempts, after_ms, %kind, error = %text, "message will be tried again");
+                }
+                Some((kind, text)) => {
+                    tracing::info!(%id, attempts, after_ms, %kind, error = %text, "message will be tried again");
+                }
+                None => tracing::info!(%id, attempts, after_ms, "message will be tried again"),
+            }
         }
+        // Its retry follows and says why.
+        Note::Nowhere { .. } => {}
         Note::Dead { id, row, reason, text, .. } => {
             counter!(DEAD, "reason" => reason.as_str()).increment(1);
             let id = id.map(|id| id.to_string()).unwrap_or_default();

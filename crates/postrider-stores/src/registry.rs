@@ -79,6 +79,9 @@ pub const BACKENDS: &[Backend] = &[
 /// Every scheme there is and the feature it needs.
 const FEATURES: &[(&str, &str)] = &[("sqlite", "sqlite"), ("postgres", "postgres"), ("postgresql", "postgres")];
 
+/// Schemes of databases that people look for and no store has.
+const NOT_YET: &[&str] = &["mariadb", "mysql"];
+
 /// Opens the outbox that a URL names.
 ///
 /// # Errors
@@ -127,6 +130,9 @@ fn backend(url: &str) -> Result<&'static Backend> {
         ),
         None if scheme.is_empty() || !scheme.chars().all(|c| c.is_ascii_alphanumeric()) => {
             format!("the store's URL has no scheme; expected one such as sqlite:///path/app.db (known: {compiled})")
+        }
+        None if NOT_YET.contains(&scheme) => {
+            format!("stores of the scheme {scheme:?} are not supported yet (known: {compiled})")
         }
         None => format!("there is no store of the scheme {scheme:?} (compiled in: {compiled})"),
     };

@@ -102,7 +102,10 @@ impl Enqueue {
         }
         for header in &self.headers {
             let (name, value) = header.split_once('=').ok_or_else(|| {
-                Failure::usage(format!("the header {header:?} has no value"), "write --header NAME=VALUE")
+                Failure::usage(
+                    format!("the header {header:?} has no value"),
+                    "write NAME=VALUE, with =: --header tenant=blue",
+                )
             })?;
             if message.headers.get(name).is_some() {
                 return Err(Failure::usage(format!("the header {name:?} is given twice"), "give each header once"));

@@ -28,7 +28,8 @@ pub(crate) const EXAMPLE: &str = "Examples:
   postrider relay --store sqlite:app.db --broker stdout: --until-empty
 Every setting is a flag as well: `postrider relay --help` lists them. SIGTERM and SIGINT stop gracefully; a second
 one ends at once.
-Exit codes of --until-empty: 0 nothing is due, in flight, retrying or set aside; 1 a destination stays paused.";
+Exit codes of --until-empty: 0 nothing is due, in flight, retrying or set aside; 1 a destination stays paused,
+or nothing is left but messages without a route.";
 
 /// Moves messages from the outbox to the broker.
 #[derive(Debug, Args)]
@@ -102,6 +103,13 @@ impl Relay {
     fn report(&self, summary: &Summary) -> Outcome<Exit> {
         // Standard output may be the broker: the last line goes where the logs go.
         let _ = writeln!(std::io::stderr(), "{}", redact::scrub(&running::last_line(summary)));
+        if let Some((count, cause)) = &summary.unroutable {
+            let text = failure::one_line(&redact::scrub(cause));
+            return Err(Failure::bad(
+                format!("nothing is left but messages without a route ({count}): {text}"),
+                "correct what it names (`postrider config show` prints what is in force), then run this again",
+            ));
+        }
         match summary.paused.first() {
             Some((name, cause)) if self.until_empty => Err(Failure::bad(
                 failure::one_line(&format!("destination {name} stays paused: {cause}")),

@@ -99,8 +99,7 @@ fn of_row(row: &RowView, explained: &Explained) -> Vec<String> {
         "dead" | "holding" => {
             let reason = row.dead_reason.map_or("an unknown reason", postrider_core::DeadReason::as_str);
             let when = row.dead_at.map_or(String::new(), |at| format!(" {}", relative(at, now)));
-            let attempts = row.attempts;
-            say(format!("{}: given up{when} for {reason} after {attempts} attempts{age}", word(row, now)));
+            say(format!("{}: given up{when} for {reason} after {}{age}", word(row, now), counted(row, "attempt")));
             if row.state == Some(RowState::Holding) {
                 say("its key waits until an operator replays or discards it".to_owned());
             }
@@ -108,13 +107,13 @@ fn of_row(row: &RowView, explained: &Explained) -> Vec<String> {
         "forwarding" => {
             let reason = row.dead_reason.map_or("an unknown reason", postrider_core::DeadReason::as_str);
             say(format!(
-                "forwarding: given up for {reason} after {} attempts; to be published as a dead letter{age}",
-                row.attempts
+                "forwarding: given up for {reason} after {}; to be published as a dead letter{age}",
+                counted(row, "attempt")
             ));
         }
         "retrying" => {
             let next = row.next_attempt_at.map_or("soon".to_owned(), |at| relative(at, now));
-            say(format!("retrying: {} charged attempts, the next {next}{age}", row.attempts));
+            say(format!("retrying: {}, the next {next}{age}", counted(row, "charged attempt")));
         }
         "delayed" => {
             let due = message.deliver_at.map_or(String::new(), |at| format!("{} ({})", written(at), relative(at, now)));
@@ -139,11 +138,19 @@ fn of_row(row: &RowView, explained: &Explained) -> Vec<String> {
         say(format!("owed to: {}", visible(&row.waiting_for.clone().unwrap_or_default().join(", "))));
     }
     match &explained.owner {
+        Some(owner) if owner.lease_left.is_zero() => {
+            say(format!("lane {}: the lease of its relay {} has run out", row.lane, visible(&owner.name)));
+        }
         Some(owner) => say(format!("lane {}: relayed by {}", row.lane, visible(&owner.name))),
         None => say(format!("lane {}: no relay has it", row.lane)),
     }
     say(format!("next: {}", advice(row, explained)));
     lines
+}
+
+/// The attempts as a number and its noun.
+fn counted(row: &RowView, noun: &str) -> String {
+    format!("{} {noun}{}", row.attempts, if row.attempts == 1 { "" } else { "s" })
 }
 
 fn advice(row: &RowView, explained: &Explained) -> String {
@@ -161,7 +168,9 @@ fn advice(row: &RowView, explained: &Explained) -> String {
         }
         "unreadable" => "correct the column `state` by hand (0 means pending)".to_owned(),
         "delayed" => "nothing: it is delivered when it is due".to_owned(),
-        _ if explained.owner.is_none() => "start a relay: `postrider relay`".to_owned(),
+        _ if explained.owner.as_ref().is_none_or(|owner| owner.lease_left.is_zero()) => {
+            "start a relay: `postrider relay`".to_owned()
+        }
         "set aside" => match &explained.held {
             Some(held) => format!("`postrider explain {}` tells what holds it", held.id),
             None => "nothing: it goes when its key's head has gone".to_owned(),

@@ -52,8 +52,8 @@ async fn explain_tells_a_delivered_a_waiting_a_retrying_and_a_dead_message_apart
     place.write("postrider.toml", "[outbox]\nhistory = \"7d\"\n");
     for (id, words) in [
         (&delivered, &["delivered: settled"][..]),
-        (&dead, &["dead: given up", "attempts after 1 attempts", "422", "postrider dead replay --id"]),
-        (&retrying, &["retrying: 1 charged attempts, the next in ", "last failure: default:", "422"]),
+        (&dead, &["dead: given up", "attempts after 1 attempt, ", "422", "postrider dead replay --id"]),
+        (&retrying, &["retrying: 1 charged attempt, the next in ", "last failure: default:", "422"]),
         (&waiting, &["pending: waiting to be delivered", "next: "]),
     ] {
         let run = place.on(&["explain", id]);

@@ -86,6 +86,11 @@ async fn a_wrong_password_is_said_and_not_shown() {
         place.run(&[verb, &["--store", &wrong]].concat()).ends(2).says(&["password"]).hides("wrong-canary");
     }
     let user = server.url_as("canary_reader", "", database(&url)).replace("canary_reader:@", "canary_reader@");
+    let relay = ["relay", "--broker", "stdout:", "--admin-listen", "off"];
+    for verb in [&["status"][..], &relay, &["migrate"]] {
+        let words = ["the server asks for a password", "next: give outbox.store_password_file"];
+        place.run(&[verb, &["--store", &user]].concat()).ends(2).says(&words);
+    }
     place.write("password", "right-canary\n");
     let run = place.run_with(&[("POSTRIDER_OUTBOX__STORE_PASSWORD_FILE", "password")], &["status", "--store", &user]);
     // The password is right; this role may not read the tables.
@@ -106,8 +111,10 @@ async fn a_database_without_tables_or_with_newer_ones() {
         place.run(&[verb, &["--store", &url]].concat()).good();
     }
     server.psql(database(&url), "update postrider_meta set compatible_from = 99").await.unwrap();
-    place.run(&["status", "--store", &url]).ends(2).says(&["newer", "next: use a postrider that is as new"]);
-    place.run(&["migrate", "--store", &url]).ends(2).says(&["newer"]);
+    for verb in [&["status"][..], &["migrate"], &["migrate", "--check"]] {
+        let run = place.run(&[verb, &["--store", &url]].concat());
+        run.ends(2).says(&["newer", "next: use a postrider that is as new"]);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -164,3 +164,31 @@ fn check_looks_at_database_and_broker_and_fails_when_the_relay_could_not_work() 
     assert_eq!(run.ends(1).json()["failed"], true);
     assert_eq!(run.json()["findings"][0]["level"], "failure");
 }
+
+#[test]
+fn a_topic_without_a_route_is_named_in_the_log_with_its_cause() {
+    let place = Place::migrated();
+    place.write("postrider.toml", "[broker.out]\nurl = \"file:out.jsonl\"\n[[route]]\ntopics = \"orders.#\"\n");
+    let id = place.enqueue("mail.sent", "k", "x");
+    let fixed = ["relay", "--store", "sqlite:app.db", "--admin-listen", "127.0.0.1:0", "--log-format", "json"];
+    let relay = place.start(&mut place.command(&fixed));
+    let logged = until("its retry", || {
+        let log = relay.log();
+        log.lines().find(|line| line.contains("message will be tried again")).map(str::to_owned)
+    });
+    let says = |word: &str| assert!(logged.contains(word), "{word:?} is not in {logged}");
+    ["WARN", id.as_str(), "config", "no route leads this topic", "add a [[route]]"].into_iter().for_each(says);
+}
+
+#[test]
+fn until_empty_ends_with_1_when_nothing_is_left_but_a_topic_without_a_route() {
+    let place = Place::migrated();
+    place.write("postrider.toml", "[broker.out]\nurl = \"file:out.jsonl\"\n[[route]]\ntopics = \"orders.#\"\n");
+    place.enqueue("mail.sent", "k", "x");
+    place.enqueue("mail.sent", "k", "behind it");
+    place.enqueue("orders.placed", "k2", "y");
+    let run = place.on(&["relay", "--until-empty", "--admin-listen", "off", "--relay-patience", "300ms"]);
+    run.ends(1).says(&["messages without a route", "no route leads this topic"]);
+    assert!(run.err.contains("delivered 1, retried "), "{}", run.err);
+    assert_eq!(place.on(&["status", "--json"]).json()["pending"]["value"], 2);
+}

@@ -128,8 +128,10 @@ async fn explain_tells_a_delivered_a_set_aside_a_retrying_and_a_dead_message_apa
     let settled = shop.enqueue(&[("a", "delivered", "good"), ("a", "dead", "bad")]);
     shop.drain(&receiver.url(), &["--retry-max-attempts", "1", "--outbox-history", "7d"]).good();
     let waiting = shop.enqueue(&[("a", "k", "bad"), ("a", "k", "good")]);
-    let relay =
-        shop.relay(&receiver.url(), &["--retry-initial", "5m", "--relay-name", "mover", "--outbox-history", "7d"]);
+    let relay = shop.relay(
+        &receiver.url(),
+        &["--retry-initial", "5m", "--relay-name", "mover", "--outbox-history", "7d", "--relay-lease", "2s"],
+    );
     until("a message behind a retrying one", || {
         (shop.on(&["explain", &waiting[1], "--json"]).json()["found"][0]["state"] == "set aside").then_some(())
     });
@@ -137,10 +139,13 @@ async fn explain_tells_a_delivered_a_set_aside_a_retrying_and_a_dead_message_apa
     let next = format!("next: `postrider explain {}` tells what holds it", waiting[0]);
     for (id, words) in [
         (&settled[0], &["delivered: settled "][..]),
-        (&settled[1], &["dead: given up", "for attempts after 1 attempts", "422", "next: `postrider dead replay --id"]),
+        (
+            &settled[1],
+            &["dead: given up", "for attempts after 1 attempt, ", "422", "next: `postrider dead replay --id"],
+        ),
         (
             &waiting[0],
-            &["retrying: 1 charged attempts, the next in ", "last failure: default:", "422", "relayed by mover"],
+            &["retrying: 1 charged attempt, the next in ", "last failure: default:", "422", "relayed by mover"],
         ),
         (&waiting[1], &["set aside: waiting to be delivered", &behind, &next, "relayed by mover"]),
     ] {
@@ -151,4 +156,9 @@ async fn explain_tells_a_delivered_a_set_aside_a_retrying_and_a_dead_message_apa
     }
     drop(relay);
     assert!(shop.on(&["explain", &waiting[0]]).good().out.contains("the next in "));
+    let told = until("a lease that has run out", || {
+        let told = shop.on(&["explain", &waiting[0]]).good().out.clone();
+        told.contains("the lease of its relay mover has run out").then_some(told)
+    });
+    assert!(told.contains("next: start a relay") && !told.contains("relayed by"), "{told}");
 }

@@ -442,6 +442,9 @@ impl Machine {
             kind: ErrorKind::Config,
             text: text.to_owned(),
         });
+        if let Some(id) = entry.message.as_ref().map(|message| message.id) {
+            self.notes.push(Note::Nowhere { id, text: text.to_owned() });
+        }
         self.retry_in_table(row);
     }
 }

@@ -132,6 +132,13 @@ pub enum Note {
         /// What was said.
         text: String,
     },
+    /// No route leads a message anywhere. Its retry is noted after this.
+    Nowhere {
+        /// The message.
+        id: MessageId,
+        /// What to do about it.
+        text: String,
+    },
     /// A message will be tried again.
     Retry {
         /// The message.

@@ -59,6 +59,7 @@ pub enum Invalid {
 const TOPIC_GRAMMAR: &str =
     "expected words of letters, digits, '_', '-', ':' or '/' joined by single dots, such as orders.placed";
 const KEY_GRAMMAR: &str = "expected text without NUL, carriage return, line feed or other control characters";
+const KEY_LENGTH: &str = "expected 1 to 512 bytes; a message without a key has no order";
 const NAME_GRAMMAR: &str = "expected letters, digits and the characters ! # $ % & ' * + - . ^ _ ` | ~ (an HTTP token)";
 const VALUE_GRAMMAR: &str = "expected text without NUL, carriage return, line feed or other control characters";
 const RESERVED: &str = "expected a name that does not begin with postrider-, which the relay uses itself";
@@ -70,7 +71,8 @@ pub(super) fn validate(message: &Message) -> Result<(), Invalid> {
     topic(message.topic.as_str())?;
     if let Some(key) = &message.key {
         length("key", key.as_str().len(), MAX_KEY)?;
-        grammar("key", key.as_str(), KEY_GRAMMAR, |text| !text.is_empty() && printable(text))?;
+        grammar("key", key.as_str(), KEY_LENGTH, |text| !text.is_empty())?;
+        grammar("key", key.as_str(), KEY_GRAMMAR, printable)?;
     }
     if let Some(content_type) = &message.content_type {
         length("content type", content_type.len(), MAX_CONTENT_TYPE)?;
@@ -162,6 +164,12 @@ mod tests {
             assert_eq!(at.validate(), Ok(()));
             assert!(matches!(over.validate(), Err(Invalid::TooLong { .. })));
         }
+    }
+
+    #[test]
+    fn an_empty_key_is_told_how_long_a_key_is() {
+        let error = valid().key("").validate().unwrap_err().to_string();
+        assert!(error.contains(&format!("1 to {MAX_KEY} bytes")), "{error}");
     }
 
     #[test]

@@ -10,6 +10,11 @@ pub(super) fn connecting(options: &PostgresOptions, error: tokio_postgres::Error
     let place = &options.place;
     let Some(told) = error.as_db_error() else {
         let text = causes(&error);
+        if text.contains("password missing") {
+            let what =
+                format!("cannot connect to PostgreSQL at {place}; the server asks for a password and none is given");
+            return Error::new(ErrorKind::Config, what);
+        }
         let tls = text.contains("certificate") || text.contains("TLS") || text.contains("tls");
         let (kind, advice) = if tls {
             (ErrorKind::Config, "check sslmode and sslrootcert, and that the server's certificate names this host")

@@ -58,6 +58,13 @@ fn not_writable(options: &SqliteOptions) -> String {
     )
 }
 
+/// Why a migration failed that left no file behind; none where there is one.
+pub(super) fn cannot_create(options: &SqliteOptions) -> Option<Error> {
+    let file = options.file();
+    let text = format!("cannot create {}: its folder does not exist, or you may not write to it", file.display());
+    (!file.exists()).then(|| Error::new(ErrorKind::Config, text))
+}
+
 /// What to say where the tables are missing.
 pub(super) fn no_tables(options: &SqliteOptions) -> String {
     format!(

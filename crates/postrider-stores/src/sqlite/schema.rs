@@ -5,7 +5,7 @@ use std::time::Duration;
 use postrider_core::{Error, ErrorKind, LaneCount, Result};
 use rusqlite::{Connection, OpenFlags};
 
-use super::fault::{classify, no_tables};
+use super::fault::{cannot_create, classify, no_tables};
 use super::link::{Done, Session, Statements, connect};
 use super::upgrade::{FACTS, Facts, META, VERSION, WAL, script};
 use super::{Prefix, SqliteOptions};
@@ -28,11 +28,14 @@ pub fn ddl(prefix: &Prefix, lanes: LaneCount) -> Result<String> {
 /// Several callers at once are safe. It waits at most 2 s for the write lock. `lanes` is fixed at the first call.
 ///
 /// # Errors
-/// `Config` when the tables are newer than this build can work on, or were created with another number of lanes than asked for;
+/// `Config` when the file cannot be created; when the tables are newer than this build can work on, or were created with another number of lanes than asked for;
 /// `Unavailable` when the file stays locked.
 pub async fn migrate(options: &SqliteOptions, lanes: Option<LaneCount>) -> Result<()> {
     let options = options.clone();
-    let ran = tokio::task::spawn_blocking(move || migrate_blocking(&options, lanes)).await;
+    let ran = tokio::task::spawn_blocking(move || {
+        migrate_blocking(&options, lanes).map_err(|error| cannot_create(&options).unwrap_or(error))
+    })
+    .await;
     ran.map_err(|error| Error::new(ErrorKind::Unknown, "the migration broke off").because(error))?
 }
 

@@ -1,0 +1,69 @@
+//! Whether nothing is left but messages that no route leads anywhere.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use postrider_core::machine::Note;
+use postrider_core::{MessageId, Tick};
+
+use crate::housekeeper::Rest;
+
+/// The messages that no route of this relay leads anywhere: it can never deliver them.
+#[derive(Debug, Default)]
+pub(crate) struct Stuck {
+    ids: HashSet<MessageId>,
+    cause: String,
+    alone_since: Option<Tick>,
+}
+
+impl Stuck {
+    /// Hears which they are, and which are given up.
+    pub(crate) fn hear(&mut self, note: &Note) {
+        match note {
+            Note::Nowhere { id, text } => {
+                self.ids.insert(*id);
+                self.cause.clone_from(text);
+            }
+            Note::Dead { id: Some(id), .. } | Note::Dropped { id: Some(id), .. } => {
+                self.ids.remove(id);
+            }
+            _ => {}
+        }
+    }
+
+    /// How many they are and what to do about it, when for so long nothing else has been left.
+    pub(crate) fn counted(&mut self, now: Tick, rest: Rest, patience: Duration) -> Option<(usize, String)> {
+        let count = self.ids.len();
+        if count == 0 || rest != Rest::Retrying(u64::try_from(count).unwrap_or(u64::MAX)) {
+            self.alone_since = None;
+            return None;
+        }
+        let since = *self.alone_since.get_or_insert(now);
+        (now.since(since) >= patience).then(|| (count, self.cause.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(3);
+
+    fn at(seconds: u64) -> Tick {
+        Tick::ZERO + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn messages_that_lack_a_route_end_it_after_its_patience_when_they_alone_are_left() {
+        let mut stuck = Stuck::default();
+        assert_eq!(stuck.counted(at(0), Rest::Retrying(0), Duration::ZERO), None);
+        let id = MessageId::fresh();
+        stuck.hear(&Note::Nowhere { id, text: "no route".to_owned() });
+        assert_eq!(stuck.counted(at(0), Rest::Retrying(1), PATIENCE), None);
+        assert_eq!(stuck.counted(at(1), Rest::More, PATIENCE), None);
+        assert_eq!(stuck.counted(at(2), Rest::Retrying(1), PATIENCE), None);
+        assert_eq!(stuck.counted(at(4), Rest::Retrying(1), PATIENCE), None);
+        assert_eq!(stuck.counted(at(5), Rest::Retrying(1), PATIENCE), Some((1, "no route".to_owned())));
+        assert_eq!(stuck.counted(at(9), Rest::Retrying(2), PATIENCE), None, "another one is tried again");
+    }
+}
