@@ -8,6 +8,9 @@ use postrider_core::{MessageId, Tick};
 
 use crate::housekeeper::Rest;
 
+/// The most messages remembered; with more of them, the relay does not end by itself.
+const MOST: usize = 65_536;
+
 /// The messages that no route of this relay leads anywhere: it can never deliver them.
 #[derive(Debug, Default)]
 pub(crate) struct Stuck {
@@ -21,7 +24,9 @@ impl Stuck {
     pub(crate) fn hear(&mut self, note: &Note) {
         match note {
             Note::Nowhere { id, text } => {
-                self.ids.insert(*id);
+                if self.ids.len() < MOST {
+                    self.ids.insert(*id);
+                }
                 self.cause.clone_from(text);
             }
             Note::Dead { id: Some(id), .. } | Note::Dropped { id: Some(id), .. } => {
