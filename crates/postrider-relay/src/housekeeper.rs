@@ -49,6 +49,8 @@ pub(crate) async fn keep_house(
     let mut was = Duty::Off;
     loop {
         tokio::select! {
+            // A question first: while every round hangs up to its deadline, the next one is due at once.
+            biased;
             question = asked.recv() => {
                 let Some(()) = question else { return };
                 let answer = look(&store, &mut operator, u32::MAX).await;

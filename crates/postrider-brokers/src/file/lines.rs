@@ -3,11 +3,16 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use postrider_core::{Error, ErrorKind, Result};
 
 /// How much is read at a time when the last whole line is looked for.
 const STEP: u64 = 64 << 10;
+/// How long a lock may be held by one who does not write: a process that its last owner started holds a copy of the file
+/// until it has become the program that it is to be.
+const LOCK_PATIENCE: Duration = Duration::from_millis(500);
 
 /// An append-only file that ends with a line break after every call that returned.
 #[derive(Debug)]
@@ -84,7 +89,7 @@ fn open(path: &Path) -> Result<(File, u64)> {
         let text = format!("{} is not a regular file; name a file, or use stdout:", path.display());
         return Err(Error::new(ErrorKind::Config, text));
     }
-    match file.try_lock() {
+    match lock(&file) {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let text = format!("another process writes {}; give each relay its own file", path.display());
@@ -100,6 +105,16 @@ fn open(path: &Path) -> Result<(File, u64)> {
         sync_folder(path).map_err(broken)?;
     }
     Ok((file, end))
+}
+
+fn lock(file: &File) -> std::result::Result<(), TryLockError> {
+    let begun = Instant::now();
+    loop {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) if begun.elapsed() < LOCK_PATIENCE => thread::sleep(LOCK_PATIENCE / 50),
+            done => return done,
+        }
+    }
 }
 
 /// A full disk or table of files passes by itself; the rest needs a human.
