@@ -112,7 +112,10 @@ impl Machine {
         if !self.held.contains_key(lane) {
             return;
         }
-        for key in keys {
+        // One record of all messages is kept while anything may wait: where nothing does any more, only a look says so.
+        let all = Key::everything();
+        let remembered = self.keys.get(&all).is_some_and(|record| !record.aside.is_empty()) && !keys.contains(&all);
+        for key in keys.iter().chain(remembered.then_some(&all)) {
             let everywhere = self.everywhere();
             let record = self.keys.entry(key, *lane);
             record.aside = everywhere;
