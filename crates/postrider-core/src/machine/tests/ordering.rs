@@ -1,8 +1,9 @@
 //! Which messages wait for each other: those of a key, none, or all.
 
 use super::broker::{Mode, Poison};
+use super::by_hand::{Hand, freed};
 use super::world::{Happening, World};
-use crate::machine::{Ordering, Wanted};
+use crate::machine::{DestinationIndex, Event, Ordering, Wanted};
 use crate::*;
 
 fn world(ordering: Ordering, order: OrderInBatch) -> World {
@@ -132,4 +133,28 @@ fn a_set_aside_row_without_a_key_is_found_after_a_takeover_in_one_order() {
     assert!(world.until(20, World::is_done));
     assert_eq!(world.brokers[0].rows(), [first, second, third]);
     assert!(world.reads.contains(&Wanted::Key(Lane(0), Key::everything())));
+}
+
+/// The walk that follows a pause finds nothing then, and nothing else would look.
+#[test]
+fn one_order_goes_on_after_its_last_head_was_given_up_during_a_pause() {
+    let mut hand = Hand::with(1, |settings| settings.ordering = Ordering::Everything);
+    hand.give_due(vec![Row { attempts: 99, ..freed(1, "k") }]);
+    let flight = hand.flight(1);
+    hand.publish(flight, Some(ErrorKind::Unavailable));
+    while hand.flights.is_empty() {
+        hand.wait();
+    }
+    let probe = hand.flight(1);
+    hand.publish(probe, Some(ErrorKind::Rejected));
+    assert!(matches!(hand.settle()[0].outcome, Outcome::Dead { .. }));
+    hand.settled(&[1]);
+    assert!(hand.machine.destinations()[0].paused.is_some());
+    while hand.checks == 0 {
+        hand.wait();
+    }
+    hand.machine.on(hand.now, Event::Checked(DestinationIndex::new(0), Ok(())));
+    assert!(hand.machine.destinations()[0].paused.is_none());
+    hand.give_to(|wanted| matches!(wanted, Wanted::Walk(..)), Vec::new());
+    assert!(hand.read(|wanted| *wanted == Wanted::New).is_some(), "what is new is read again");
 }
