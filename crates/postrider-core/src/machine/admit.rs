@@ -130,6 +130,9 @@ impl Machine {
 
     /// Notes how far lanes gained not long ago are read.
     fn caught_up(&mut self, lanes: &[HeldLane], page: &Page) {
+        if !self.schedule.is_catching_up() {
+            return;
+        }
         let rows = page.rows.iter().map(|row| (row.lane, row.id));
         for (lane, row) in rows.chain(page.reached.iter().map(|(lane, row)| (*lane, *row))) {
             if self.is_ours(lanes, lane) {

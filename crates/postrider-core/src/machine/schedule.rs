@@ -106,6 +106,11 @@ impl Schedule {
         self.behind.insert(lane, NOTHING);
     }
 
+    /// Whether any lane is not read up to date.
+    pub(super) fn is_catching_up(&self) -> bool {
+        !self.behind.is_empty()
+    }
+
     /// Whether anything of the lane was read since it was gained.
     fn is_begun(&self, lane: Lane) -> bool {
         self.behind.get(&lane).is_none_or(|read_to| *read_to > NOTHING)

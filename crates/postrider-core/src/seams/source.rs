@@ -29,9 +29,9 @@ pub struct Page {
     /// Whether the database is not the one it was (restarted after a crash, failed over): the relay must drop all
     /// trust in its leases, join again and read every lane anew.
     pub discontinued: bool,
-    /// How far lanes are read, where more is known than the rows tell: of the rows that were there when the reading of the
-    /// lane began, none with this id or a lower one is still to come; the highest id where all came. Without it, what
-    /// waits in the table of a lane with few new rows waits until the whole backlog of the others is read.
+    /// How far lanes are read, where there is more and more is known than the rows tell: of the rows that were there when
+    /// the reading of the lane began, none with this id or a lower one is still to come; the highest id where all came.
+    /// Without it, what waits in the table of a lane with few new rows waits until the whole backlog of the others is read.
     pub reached: BTreeMap<Lane, RowId>,
 }
 

@@ -46,7 +46,8 @@ fn changed(mut stored: Stored, me: RelayId, settlement: &Settlement, now: Timest
     stored.suspicion = settlement.suspicion;
     match &settlement.outcome {
         Outcome::Delivered | Outcome::Dropped => return None,
-        Outcome::Retry { after, attempts, waiting_for, progress, failures } => {
+        Outcome::Retry { after, attempts, waiting_for, progress, failures }
+        | Outcome::Forward { after, attempts, waiting_for, progress, failures, .. } => {
             stored.state = RowState::Pending;
             stored.attempts = *attempts;
             stored.waiting_for.clone_from(waiting_for);
@@ -54,16 +55,9 @@ fn changed(mut stored: Stored, me: RelayId, settlement: &Settlement, now: Timest
             stored.errors = appended(stored.errors.as_deref(), now, me, settlement.attempt, failures);
             stored.last_attempt_at = Some(now);
             stored.next_attempt_at = Some(Timestamp(now.0.saturating_add(micros(*after))));
-        }
-        Outcome::Forward { reason, after, attempts, waiting_for, progress, failures } => {
-            stored.state = RowState::Pending;
-            stored.attempts = *attempts;
-            stored.waiting_for.clone_from(waiting_for);
-            stored.progress.clone_from(progress);
-            stored.errors = appended(stored.errors.as_deref(), now, me, settlement.attempt, failures);
-            stored.last_attempt_at = Some(now);
-            stored.next_attempt_at = Some(Timestamp(now.0.saturating_add(micros(*after))));
-            stored.dead_reason = Some(*reason);
+            if let Outcome::Forward { reason, .. } = settlement.outcome {
+                stored.dead_reason = Some(reason);
+            }
         }
         Outcome::SetAside { waiting_for } => {
             stored.state = RowState::SetAside;

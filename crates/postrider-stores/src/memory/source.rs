@@ -58,7 +58,9 @@ impl Source for MemorySource {
         for (_, last) in self.read.values_mut() {
             *last = passed.max(*last);
         }
-        page.reached = self.read.iter().map(|(lane, (_, last))| (*lane, *last)).collect();
+        if page.more {
+            page.reached = self.read.iter().map(|(lane, (_, last))| (*lane, *last)).collect();
+        }
         Ok(page)
     }
 

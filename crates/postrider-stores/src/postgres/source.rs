@@ -378,8 +378,11 @@ impl Source for PostgresSource {
         let page = if room.rows == 0 {
             Page { more: !self.cohorts.list.is_empty(), ..Page::EMPTY }
         } else {
-            let page = self.read_cohorts(&now, room, &careful(lanes)).await?;
-            Page { reached: self.cohorts.reached(), ..page }
+            let mut page = self.read_cohorts(&now, room, &careful(lanes)).await?;
+            if page.more {
+                page.reached = self.cohorts.reached();
+            }
+            page
         };
         if connection.is_none() || connection != self.link.standing() {
             // The connection was lost and opened again between two statements: the other end may be another server.

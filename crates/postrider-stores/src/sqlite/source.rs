@@ -282,7 +282,9 @@ impl Walk {
         self.cohorts.settle();
         let mut page = gathering.load(statements, lanes, &self.held)?;
         page.more = short || self.cohorts.len() > 1;
-        page.reached = self.cohorts.reached();
+        if page.more {
+            page.reached = self.cohorts.reached();
+        }
         close(statements, lanes, &mut page.rows)?;
         Ok((self.cohorts, page))
     }
