@@ -26,6 +26,7 @@
 //! a relay that lost its lease changes nothing. **Does not promise** that a message is published once: a crash
 //! between the broker's acknowledgement and its record repeats it with the same id.
 
+mod absence;
 mod builder;
 mod causes;
 mod clock;

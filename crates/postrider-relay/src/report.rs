@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use postrider_core::machine::{Machine, Note};
 use postrider_core::{Error, ErrorKind, Result, Tick};
 
+use crate::absence::Absence;
 use crate::causes::Causes;
 use crate::dead_watch::{DeadWatch, GaveUp};
 use crate::housekeeper::Rest;
@@ -25,6 +26,7 @@ pub(crate) struct Report {
     patience: Duration,
     watch: Option<Arc<dyn DeadWatch>>,
     causes: Causes,
+    absence: Absence,
     stuck: Stuck,
     unroutable: Option<(usize, String)>,
     snapshot: RelaySnapshot,
@@ -43,6 +45,7 @@ impl Report {
             patience,
             watch,
             causes: Causes::default(),
+            absence: Absence::default(),
             stuck: Stuck::default(),
             unroutable: None,
             snapshot: RelaySnapshot::default(),
@@ -87,11 +90,17 @@ impl Report {
                 }
             }
             Note::Dropped { .. } => snapshot.dropped += 1,
-            Note::StoreAway(_, text) => {
+            Note::StoreAway(kind, text) => {
+                if self.absence.says(Instant::now(), text) {
+                    telemetry::store_away(*kind, text);
+                }
                 snapshot.state = RelayState::StoreAway;
                 snapshot.store_error = Some(text.clone());
             }
-            Note::StoreBack => snapshot.store_error = None,
+            Note::StoreBack => {
+                self.absence.end();
+                snapshot.store_error = None;
+            }
             Note::Nowhere { .. }
             | Note::SetAside(_)
             | Note::Paused(..)
@@ -110,8 +119,8 @@ impl Report {
             return Err(error);
         }
         let text = error.story();
-        if self.snapshot.store_error.as_ref() != Some(&text) {
-            tracing::warn!(error = %text, "the store did not answer; trying again");
+        if self.absence.says(Instant::now(), &text) {
+            telemetry::store_away(error.kind(), &text);
         }
         self.snapshot.store_error = Some(text);
         Ok(())

@@ -163,10 +163,8 @@ pub(crate) fn note(note: &Note, cause: Option<&Cause>) {
             gauge!(PAUSED, "destination" => destination.to_string()).set(0.0);
             tracing::info!(%destination, "destination goes on");
         }
-        Note::StoreAway(kind, text) => {
-            counter!(STORE_ERRORS, "kind" => kind.as_str()).increment(1);
-            tracing::warn!(%kind, error = %text, "the store did not answer; trying again");
-        }
+        // What is said of it: [`store_away`].
+        Note::StoreAway(kind, _) => counter!(STORE_ERRORS, "kind" => kind.as_str()).increment(1),
         Note::StoreBack => tracing::info!("the store is back"),
         Note::Fenced(held) => {
             counter!(FENCED).increment(1);
@@ -177,6 +175,11 @@ pub(crate) fn note(note: &Note, cause: Option<&Cause>) {
             tracing::error!(count, "the sweep found messages that reading had missed; please report this");
         }
     }
+}
+
+/// Logs that the store did not answer, and why.
+pub(crate) fn store_away(kind: ErrorKind, text: &str) {
+    tracing::warn!(%kind, error = %text, "the store did not answer; trying again");
 }
 
 /// Logs what a broker's check found.

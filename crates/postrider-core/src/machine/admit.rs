@@ -102,8 +102,8 @@ impl Machine {
             }
         }
         self.read_carefully_again();
-        self.schedule.failed(now);
-        self.store_is_away(error);
+        let pause = self.store_is_away(error);
+        self.schedule.rest(now + pause);
     }
 
     fn walked(&mut self, wanted: &Wanted, keys: &[Key]) {

@@ -11,6 +11,7 @@
 //! - a row counts in the window from its reading to the answer of its settle, once, whatever its destinations;
 //! - nothing is published or settled past the trusted time, and nothing new is published while the store is away.
 
+mod absence;
 mod admit;
 mod answer;
 mod careful;
@@ -47,6 +48,7 @@ use crate::error::ErrorKind;
 use crate::lane::{HeldLane, Lane};
 use crate::retry::Jitter;
 use crate::tick::Tick;
+use absence::Absence;
 use careful::{Care, Careful};
 use handback::HandBack;
 use keys::Keys;
@@ -85,6 +87,7 @@ pub struct Machine {
     reads: Reads,
     schedule: Schedule,
     settling: Settling,
+    absence: Absence,
     careful: Careful,
     jitter: Jitter,
     /// A logical clock: what was sent and what failed, in order.
@@ -108,6 +111,7 @@ impl Machine {
             reads: Reads::default(),
             schedule: Schedule::default(),
             settling: Settling::default(),
+            absence: Absence::default(),
             careful: Careful::default(),
             jitter: Jitter::seeded(settings.seed),
             held: BTreeMap::new(),

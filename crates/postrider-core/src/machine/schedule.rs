@@ -13,8 +13,6 @@ use crate::tick::Tick;
 
 /// The shortest pause between two reads that find nothing more.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
-/// The pause after a read that failed.
-const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(500);
 /// The most keys of one page of a walk.
 pub(super) const WALK_PAGE: usize = 100;
 /// The most rows of one look at a key.
@@ -197,8 +195,8 @@ impl Schedule {
         self.next_due = if more { now } else { now + interval };
     }
 
-    pub(super) fn failed(&mut self, now: Tick) {
-        self.rest_until = now + PAUSE_AFTER_FAILURE;
+    pub(super) const fn rest(&mut self, until: Tick) {
+        self.rest_until = until;
     }
 }
 

@@ -15,8 +15,6 @@ use crate::tick::Tick;
 
 /// The most rows of one settle.
 const MAX_BATCH: usize = 4_096;
-/// The pause after a settle that failed.
-const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(500);
 /// The most characters of a failure kept in the table.
 const MAX_TEXT: usize = 1_000;
 
@@ -31,8 +29,6 @@ pub(super) struct Settling {
     retry_at: Option<Tick>,
     /// The last settle that was answered failed.
     store_is_away: bool,
-    /// People were told that the store is away.
-    store_was_away: bool,
 }
 
 impl Settling {
@@ -217,14 +213,13 @@ impl Machine {
                 }
             }
             Err(error) => {
-                self.settling.retry_at = Some(now + PAUSE_AFTER_FAILURE);
                 for (stay, settlement) in batch.into_iter().rev() {
                     if self.window.stays(settlement.row, stay) {
                         self.settling.waiting.push_front((stay, settlement));
                     }
                 }
                 self.settling.store_is_away = !self.settling.waiting.is_empty();
-                self.store_is_away(&error);
+                self.settling.retry_at = Some(now + self.store_is_away(&error));
             }
         }
     }
@@ -301,14 +296,15 @@ impl Machine {
         }
     }
 
-    pub(super) fn store_is_away(&mut self, error: &Error) {
-        self.settling.store_was_away = true;
+    /// The store did not answer: how long to leave it alone.
+    pub(super) fn store_is_away(&mut self, error: &Error) -> Duration {
         self.notes.push(Note::StoreAway(error.kind(), error.story()));
+        self.absence.failed(&mut self.jitter)
     }
 
     /// The store answered. A read that works says nothing of a settle that did not.
     pub(super) fn store_is_back(&mut self) {
-        if !self.settling.store_is_away() && std::mem::take(&mut self.settling.store_was_away) {
+        if !self.settling.store_is_away() && self.absence.end() {
             self.notes.push(Note::StoreBack);
         }
     }

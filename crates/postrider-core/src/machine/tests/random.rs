@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::broker::{Broker, Mode, Poison};
 use super::rng::Rng;
 use super::world::{Happening, Seen, World};
-use crate::machine::{DestinationIndex, Note, Ordering};
+use crate::machine::{DEATHS, DestinationIndex, Note, Ordering};
 use crate::*;
 
 /// What a world is troubled with.
@@ -292,8 +292,14 @@ impl Scenario {
         let world = &self.world;
         let dead: BTreeSet<i64> = world.dead().into_iter().collect();
         let ended: BTreeSet<i64> = dead.iter().chain(&world.discarded).copied().collect();
-        let innocent: Vec<_> =
-            ended.iter().filter(|row| !self.poisonous.contains(row) && !self.mortal.contains(row)).collect();
+        // What relays die of is told by deaths alone: one that gives a message up for them began carefully, and so did
+        // the three before it.
+        let struck = |row: &i64| {
+            let starts = world.careful_starts.get(&world.table.rows[row].lane).copied().unwrap_or(0);
+            world.table.reasons.get(row) == Some(&DeadReason::RelayDied) && starts > DEATHS
+        };
+        let guilty = |row: &i64| self.poisonous.contains(row) || self.mortal.contains(row);
+        let innocent: Vec<_> = ended.iter().filter(|row| !guilty(row) && !struck(row)).collect();
         assert!(innocent.is_empty(), "dead without fault: {innocent:?}");
         assert!(world.seen.dropped.is_subset(&self.mortal), "dropped without fault: {:?}", world.seen.dropped);
         self.judge_forwarded(&dead);

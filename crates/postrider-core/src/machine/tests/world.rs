@@ -94,6 +94,8 @@ pub struct World {
     pub reads: Vec<Wanted>,
     /// Lanes whose owner died.
     pub unclean: BTreeSet<Lane>,
+    /// How often each lane was begun carefully.
+    pub careful_starts: BTreeMap<Lane, u16>,
     pub crashes: u64,
     /// Rows that each of them asked for.
     pub rooms: Vec<usize>,
@@ -158,6 +160,7 @@ impl World {
             discarded: Vec::new(),
             reads: Vec::new(),
             unclean: BTreeSet::new(),
+            careful_starts: BTreeMap::new(),
             crashes: 0,
             rooms: Vec::new(),
             reading: false,
@@ -216,6 +219,7 @@ impl World {
             let term = self.table.terms.get_mut(&lane).unwrap();
             term.0 += 1;
             let start = if self.unclean.remove(&lane) { Start::Careful } else { Start::Clean };
+            *self.careful_starts.entry(lane).or_default() += u16::from(start == Start::Careful);
             gained.push(HeldLane { lane, term: *term, start });
         }
         self.machine.on(self.tick(), Event::Gained(gained));
