@@ -205,6 +205,13 @@ impl Hand {
         self.act();
     }
 
+    /// The answer to a whole call of which nothing left this process.
+    pub fn publish_unsent(&mut self, (flight, count): (Flight, usize)) {
+        let result = || Published::Failed(Error::new(ErrorKind::Unavailable, "not connected").unsent());
+        self.machine.on(self.now, Event::Published(flight, (0..count).map(|_| result()).collect()));
+        self.act();
+    }
+
     /// Takes the settle under way.
     pub fn settle(&mut self) -> Vec<Settlement> {
         assert_eq!(self.settles.len(), 1, "settles under way");
