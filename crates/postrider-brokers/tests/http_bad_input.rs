@@ -160,6 +160,25 @@ async fn an_endpoint_that_is_down_is_unavailable() {
 }
 
 #[tokio::test]
+async fn what_no_connection_could_be_made_for_is_marked_as_never_sent_and_nothing_else_is() {
+    let receiver = HttpReceiver::start().await.unwrap();
+    let broker = open(&config(&receiver.url())).unwrap();
+    for answer in [Answer::Close, Answer::Status(500), Answer::Status(400)] {
+        receiver.script(move |_, _| answer.clone());
+        let error = error(broker.publish(&[to(message("x"))]).await.remove(0));
+        assert!(!error.is_unsent(), "{error}");
+    }
+    receiver.stop().await;
+    let mut errors = Vec::new();
+    for url in [receiver.url(), "http://no-such-host.invalid/".to_owned()] {
+        let broker = open(&config(&url)).unwrap();
+        errors.push(error(broker.publish(&[to(message("x"))]).await.remove(0)));
+    }
+    assert!(errors[0].is_unsent() && errors[0].kind() == ErrorKind::Unavailable, "{errors:?}");
+    assert!(errors[1].is_unsent() || errors[1].kind() == ErrorKind::Unknown, "{errors:?}");
+}
+
+#[tokio::test]
 async fn a_name_that_does_not_resolve_is_unavailable() {
     let broker = open(&config("http://no-such-host.invalid/hooks?token=canary")).unwrap();
     let error = error(broker.publish(&[to(message("x"))]).await.remove(0));

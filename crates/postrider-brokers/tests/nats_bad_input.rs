@@ -84,6 +84,24 @@ async fn a_broker_that_is_down_at_start_does_not_keep_the_relay_from_starting() 
     until_accepted(&broker, to(message("x"))).await;
 }
 
+#[tokio::test]
+async fn what_no_connection_stood_for_is_marked_as_never_sent_and_an_answer_of_the_server_is_not() {
+    let mut server = NatsServer::start().await.unwrap();
+    let broker = broker(&server);
+    let refused = error(broker.publish(&[to(message("no stream"))]).await);
+    assert!(!refused.is_unsent(), "{refused}");
+    server.stop();
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        let failed = error(broker.publish(&[to(message("x"))]).await);
+        if failed.is_unsent() {
+            assert_eq!(failed.kind(), ErrorKind::Unavailable, "{failed}");
+            break;
+        }
+        assert!(Instant::now() < until, "{failed}");
+    }
+}
+
 /// Stands before a server and lets everything pass, until a message with this word was sent to it and answered: that
 /// answer and the connection are lost. Later connections are let alone. Returns its port.
 async fn lose_the_answer_to(word: &'static [u8], server: u16) -> u16 {

@@ -53,12 +53,13 @@ pub struct Error {
     doing: String,
     source: Option<Box<dyn StdError + Send + Sync>>,
     retry_after: Option<Duration>,
+    unsent: bool,
 }
 
 impl Error {
     /// An error of a kind, with what was being done or what is wrong and what to do about it.
     pub fn new(kind: ErrorKind, doing: impl Into<String>) -> Self {
-        Self { kind, doing: doing.into(), source: None, retry_after: None }
+        Self { kind, doing: doing.into(), source: None, retry_after: None, unsent: false }
     }
 
     /// The same error with its cause.
@@ -73,6 +74,19 @@ impl Error {
     pub fn retry_after(mut self, delay: Duration) -> Self {
         self.retry_after = Some(delay);
         self
+    }
+
+    /// The same error of an attempt that certainly never left this process: nothing of the message was handed to the
+    /// network. It is charged to nobody and is no evidence against the message.
+    #[must_use]
+    pub fn unsent(mut self) -> Self {
+        self.unsent = true;
+        self
+    }
+
+    /// Whether the attempt certainly never left this process.
+    pub fn is_unsent(&self) -> bool {
+        self.unsent
     }
 
     /// What kind of thing happened.

@@ -13,6 +13,8 @@ pub enum Evidence {
     OthersAccepted,
     /// The last 16 distinct messages judged there were all rejected.
     EverythingRejected,
+    /// The attempt never left this process: it says nothing about the message.
+    NeverSent,
 }
 
 /// What a failure means.
@@ -30,11 +32,11 @@ pub enum Judgement {
 
 /// Judges one failure.
 ///
-/// | kind | nothing accepted | others accepted | everything rejected |
-/// |---|---|---|---|
-/// | `Rejected` | charged | charged | pause |
-/// | `Unavailable`, `Throttled`, `Config`, `Unknown` | excused | charged | excused |
-/// | `Fenced` | stand down | stand down | stand down |
+/// | kind | nothing accepted | others accepted | everything rejected | never sent |
+/// |---|---|---|---|---|
+/// | `Rejected` | charged | charged | pause | excused |
+/// | `Unavailable`, `Throttled`, `Config`, `Unknown` | excused | charged | excused | excused |
+/// | `Fenced` | stand down | stand down | stand down | stand down |
 ///
 /// "Others accepted" needs an acceptance *after this message had failed before*: acceptances that overlap a message's
 /// first failure are no evidence, because a connection that breaks in the middle of a batch has always just accepted
@@ -42,6 +44,7 @@ pub enum Judgement {
 pub fn judge(kind: ErrorKind, evidence: Evidence) -> Judgement {
     match (kind, evidence) {
         (ErrorKind::Fenced, _) => Judgement::StandDown,
+        (_, Evidence::NeverSent) => Judgement::Excused,
         (ErrorKind::Rejected, Evidence::EverythingRejected) => Judgement::Pause,
         (ErrorKind::Rejected, Evidence::NothingAccepted | Evidence::OthersAccepted) => Judgement::Charged,
         (
@@ -65,15 +68,15 @@ mod tests {
         use Evidence as E;
         use Judgement as J;
         let table = [
-            (K::Rejected, [J::Charged, J::Charged, J::Pause]),
-            (K::Unavailable, [J::Excused, J::Charged, J::Excused]),
-            (K::Throttled, [J::Excused, J::Charged, J::Excused]),
-            (K::Config, [J::Excused, J::Charged, J::Excused]),
-            (K::Unknown, [J::Excused, J::Charged, J::Excused]),
-            (K::Fenced, [J::StandDown; 3]),
+            (K::Rejected, [J::Charged, J::Charged, J::Pause, J::Excused]),
+            (K::Unavailable, [J::Excused, J::Charged, J::Excused, J::Excused]),
+            (K::Throttled, [J::Excused, J::Charged, J::Excused, J::Excused]),
+            (K::Config, [J::Excused, J::Charged, J::Excused, J::Excused]),
+            (K::Unknown, [J::Excused, J::Charged, J::Excused, J::Excused]),
+            (K::Fenced, [J::StandDown; 4]),
         ];
         for (kind, row) in table {
-            let evidence = [E::NothingAccepted, E::OthersAccepted, E::EverythingRejected];
+            let evidence = [E::NothingAccepted, E::OthersAccepted, E::EverythingRejected, E::NeverSent];
             for (evidence, expected) in evidence.into_iter().zip(row) {
                 assert_eq!(judge(kind, evidence), expected, "{kind} with {evidence:?}");
             }

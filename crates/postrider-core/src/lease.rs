@@ -68,6 +68,18 @@ pub fn trusted_until(sent: Tick, ttl: Duration) -> Tick {
     sent + (ttl - ttl / 10)
 }
 
+/// The longest wait after a lease statement that failed.
+const LONGEST_WAIT: Duration = Duration::from_millis(250);
+
+/// How long a relay waits before it tries again, after a renewal or another statement of a lease of length `ttl` failed:
+/// a twelfth of the lease, 250 ms at most.
+///
+/// A renewal is sent every third of the lease, so that seven tries fit between the first that fails and the end of the
+/// trust: an outage that meets one of them is not met by all the others.
+pub fn try_again_after(ttl: Duration) -> Duration {
+    (ttl / 12).min(LONGEST_WAIT)
+}
+
 #[cfg(test)]
 mod tests {
     use uuid::Uuid;
@@ -126,5 +138,16 @@ mod tests {
     fn trust_ends_before_the_lease() {
         let sent = Tick::after_start(Duration::from_secs(7));
         assert_eq!(trusted_until(sent, Duration::from_secs(10)), sent + Duration::from_secs(9));
+    }
+
+    #[test]
+    fn a_renewal_that_failed_is_tried_again_several_times_before_trust_ends() {
+        for (lease, wait) in [(500, 41), (1_200, 100), (3_000, 250), (60_000, 250)] {
+            let ttl = Duration::from_millis(lease);
+            let found = try_again_after(ttl);
+            assert_eq!(found.as_millis(), wait, "of a lease of {ttl:?}");
+            let sent = Tick::ZERO;
+            assert!(sent + ttl / 3 + found * 6 < trusted_until(sent, ttl), "{ttl:?}");
+        }
     }
 }

@@ -25,7 +25,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use holdings::{Balance, Difference, Holdings, share};
 pub use judge::{Evidence, Judgement, judge};
 pub use lane::{HeldLane, Lane, LaneCount, RelayId, Start, Term, lane_of};
-pub use lease::{LaneRecord, trusted_until};
+pub use lease::{LaneRecord, trusted_until, try_again_after};
 pub use message::{
     Attributes, Headers, Invalid, Key, MAX_ATTRIBUTES, MAX_CONTENT_TYPE, MAX_HEADER_NAME, MAX_HEADER_VALUE,
     MAX_HEADERS, MAX_KEY, MAX_PAYLOAD, MAX_TOPIC, Message, MessageId, Timestamp, Topic,

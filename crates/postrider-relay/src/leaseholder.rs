@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use postrider_core::{
     Error, ErrorKind, HeldLane, Holdings, Lane, Leases, RelayId, Renewal, Result, Store, Tick, trusted_until,
+    try_again_after,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
@@ -93,8 +94,11 @@ impl Leaseholder {
                 self.uncertain = true;
                 self.signal(LeaseNews::Away(error));
             }
-            let look_at = Instant::now() + LOOK_AROUND;
-            let wake = if self.leases.is_none() { look_at } else { renew_at.min(look_at).max(Instant::now()) };
+            let now = Instant::now();
+            let wake = match self.leases {
+                None => now + try_again_after(self.ttl),
+                Some(_) => renew_at.min(now + LOOK_AROUND).max(now),
+            };
             let order = tokio::select! {
                 order = orders.recv() => order,
                 () = sleep_until(wake) => continue,

@@ -103,6 +103,34 @@ async fn members(store: &MemoryStore) -> Vec<uuid::Uuid> {
 }
 
 #[tokio::test(start_paused = true)]
+async fn short_outages_that_each_meet_a_renewal_do_not_end_the_lease() {
+    let store = store(2);
+    let renewals = Arc::new(Mutex::new(Vec::new()));
+    let script = Arc::clone(&renewals);
+    let troubled = TroubledStore::wrap(Arc::new(store.clone()), move |name| {
+        let mut renewals = script.lock().unwrap();
+        if name == "renew" {
+            renewals.push(Instant::now());
+        }
+        // Three of four: the outage lasts for a quarter of the lease each time.
+        let away = name == "renew" && renewals.len() % 4 > 0;
+        if away { Trouble::Fail(ErrorKind::Unavailable) } else { Trouble::None }
+    });
+    let running = Running::start(relay(troubled, &accepting()));
+    until("it has every lane", || running.handle.snapshot().lanes.len() == 2).await;
+    let members_before = members(&store).await;
+    until("it renewed ten times", || renewals.lock().unwrap().len() == 40).await;
+    assert_eq!(members(&store).await, members_before, "it never had to join again");
+    assert_eq!(running.handle.snapshot().lanes.len(), 2);
+    let renewals = renewals.lock().unwrap().clone();
+    for tries in renewals.chunks(4) {
+        let waits: Vec<Duration> = tries.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert!(waits.iter().all(|wait| *wait <= LEASE / 12 + Duration::from_millis(2)), "{waits:?}");
+    }
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn nothing_is_published_past_the_trusted_time_while_the_lease_store_hangs() {
     let (store, broker, switch) = (store(2), accepting(), Switch::new(&[]));
     let running = Running::start(relay(switch.wrap(&store), &broker));

@@ -141,6 +141,33 @@ async fn several_starters_migrate_at_once() {
 }
 
 #[tokio::test]
+async fn a_migration_waits_for_another_connection_that_writes_to_the_new_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = SqliteOptions::new(folder.path().join("app.db"));
+    let other = Connection::open(&options.path).unwrap();
+    other.execute_batch("begin immediate; create table mine (a)").unwrap();
+    let migrating = options.clone();
+    let mut migration = tokio::spawn(async move { migrate(&migrating, None).await });
+    let ended = tokio::time::timeout(Duration::from_millis(300), &mut migration).await;
+    assert!(ended.is_err(), "it did not wait: {ended:?}");
+    other.execute_batch("commit").unwrap();
+    migration.await.unwrap().unwrap();
+    let lanes: i64 = other.query_row("select count(*) from postrider_lane", [], |row| row.get(0)).unwrap();
+    let mode: String = other.query_row("pragma journal_mode", [], |row| row.get(0)).unwrap();
+    assert_eq!((lanes, mode.as_str()), (8, "wal"));
+}
+
+#[tokio::test]
+async fn a_migration_of_a_file_that_stays_locked_ends_with_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = SqliteOptions::new(folder.path().join("app.db"));
+    let other = Connection::open(&options.path).unwrap();
+    other.execute_batch("begin immediate; create table mine (a)").unwrap();
+    let error = migrate(&options, None).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+}
+
+#[tokio::test]
 async fn the_printed_statements_make_the_same_tables_under_any_prefix() {
     let folder = tempfile::tempdir().unwrap();
     let prefix = Prefix::new("app_outbox_").unwrap();

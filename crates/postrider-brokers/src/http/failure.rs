@@ -9,7 +9,8 @@ use super::egress::Refused;
 
 /// Classifies a request that got no answer.
 pub(super) fn classify(shown: &str, error: reqwest::Error) -> Error {
-    let (kind, what) = if error.is_connect() {
+    let is_unsent = error.is_connect();
+    let (kind, what) = if is_unsent {
         unconnected(&error)
     } else if error.is_builder() {
         (ErrorKind::Rejected, "the message can't be written as a request")
@@ -18,7 +19,8 @@ pub(super) fn classify(shown: &str, error: reqwest::Error) -> Error {
     } else {
         (ErrorKind::Unknown, "the connection was lost before the answer; it may have been delivered")
     };
-    Error::new(kind, format!("POST to {shown}: {what}")).because(bare(error))
+    let failure = Error::new(kind, format!("POST to {shown}: {what}")).because(bare(error));
+    if is_unsent { failure.unsent() } else { failure }
 }
 
 /// The error without its URL, which may carry secrets.

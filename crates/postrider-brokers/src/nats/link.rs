@@ -56,10 +56,11 @@ impl Link {
     /// The connection, waiting for the first one to stand as long as an attempt may take.
     ///
     /// # Errors
-    /// `Config` when the server refused us, `Unavailable` otherwise.
+    /// `Config` when the server refused us, `Unavailable` otherwise; unsent either way.
     pub(super) async fn connected(&self) -> Result<(jetstream::Context, Watch)> {
-        let away =
-            |why: &str| Error::new(ErrorKind::Unavailable, format!("not connected to {}{why}", self.settings.shown));
+        let away = |why: &str| {
+            Error::new(ErrorKind::Unavailable, format!("not connected to {}{why}", self.settings.shown)).unsent()
+        };
         if self.closed.load(Ordering::SeqCst) {
             return Err(away(": the broker was closed"));
         }
@@ -78,7 +79,7 @@ impl Link {
         match (client.connection_state(), trouble) {
             (State::Connected, _) => {}
             (_, Some((kind, why))) => {
-                return Err(Error::new(kind, format!("connecting to {}: {why}", self.settings.shown)));
+                return Err(Error::new(kind, format!("connecting to {}: {why}", self.settings.shown)).unsent());
             }
             (_, None) => return Err(away("; is the server running?")),
         }
@@ -101,7 +102,8 @@ impl Link {
         });
         // With retries on, this returns at once and connects behind.
         let client = options.connect(self.settings.servers.clone()).await.map_err(|error| {
-            Error::new(ErrorKind::Config, format!("preparing the connection to {}", self.settings.shown)).because(error)
+            let text = format!("preparing the connection to {}", self.settings.shown);
+            Error::new(ErrorKind::Config, text).because(error).unsent()
         })?;
         let context = ContextBuilder::new()
             .timeout(self.settings.timeout)
@@ -122,12 +124,12 @@ impl Link {
 
 impl Watch {
     /// # Errors
-    /// `Unavailable` when the connection is away now.
+    /// `Unavailable` and unsent when the connection is away now.
     pub(super) fn connected(&self) -> Result<()> {
         if self.client.connection_state() == State::Connected && self.known.borrow().losses == self.losses {
             return Ok(());
         }
-        Err(Error::new(ErrorKind::Unavailable, format!("the connection to {} is lost", self.shown)))
+        Err(Error::new(ErrorKind::Unavailable, format!("the connection to {} is lost", self.shown)).unsent())
     }
 
     /// Waits until the connection that the batch began on is lost, or the server refuses the subject.
@@ -224,7 +226,7 @@ fn unconnected(text: &str) -> (ErrorKind, String) {
     }
 }
 
-/// The same failure for every message of a batch.
-pub(super) fn failed(length: usize, error: &Error) -> Vec<Published> {
-    (0..length).map(|_| Published::Failed(Error::new(error.kind(), error.story()))).collect()
+/// The same failure for every message of a batch of which nothing was sent.
+pub(super) fn unsent(length: usize, error: &Error) -> Vec<Published> {
+    (0..length).map(|_| Published::Failed(Error::new(error.kind(), error.story()).unsent())).collect()
 }

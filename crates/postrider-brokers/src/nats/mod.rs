@@ -126,7 +126,7 @@ impl Broker for NatsBroker {
         }
         let (context, watch) = match self.link.connected().await {
             Ok(connected) => connected,
-            Err(error) => return link::failed(batch.len(), &error),
+            Err(error) => return link::unsent(batch.len(), &error),
         };
         let (patience, context, watch) = (self.settings.timeout, &context, &watch);
         chains::publish(batch, MAX_BATCH, patience, |outgoing| self.send(context, watch, outgoing)).await

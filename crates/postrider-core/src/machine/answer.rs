@@ -70,14 +70,7 @@ impl Machine {
         error: Error,
         excused: &mut Vec<(RowId, Error)>,
     ) {
-        let moment = self.next_moment();
-        let shared = self.shares_connection(destination) && breaks_connections(error.kind());
-        let evidence = self.outlets[destination.get()].failed(row, error.kind(), moment);
-        // On a shared connection only a message that travelled alone can be told apart from its neighbours.
-        let evidence = match evidence {
-            Evidence::OthersAccepted if shared && !sent.alone => Evidence::NothingAccepted,
-            evidence => evidence,
-        };
+        let evidence = self.evidence(destination, sent, row, &error);
         self.note_failure(row, destination, &error);
         match judge(error.kind(), evidence) {
             Judgement::Charged => self.charge(row, destination, &error),
@@ -94,6 +87,20 @@ impl Machine {
         }
     }
 
+    /// What is known about a failure. One of an attempt that was sent is remembered against the message.
+    fn evidence(&mut self, destination: DestinationIndex, sent: &Sent, row: RowId, error: &Error) -> Evidence {
+        if error.is_unsent() {
+            return Evidence::NeverSent;
+        }
+        let moment = self.next_moment();
+        let shared = self.shares_connection(destination) && breaks_connections(error.kind());
+        // On a shared connection only a message that travelled alone can be told apart from its neighbours.
+        match self.outlets[destination.get()].failed(row, error.kind(), moment) {
+            Evidence::OthersAccepted if shared && !sent.alone => Evidence::NothingAccepted,
+            evidence => evidence,
+        }
+    }
+
     /// Failures that are nobody's or the destination's: it pauses and the messages stay, or they are tried again by
     /// themselves where the destination plainly works for others.
     fn excuse(&mut self, now: Tick, destination: DestinationIndex, sent: &Sent, excused: Vec<(RowId, Error)>) {
@@ -103,14 +110,14 @@ impl Machine {
         };
         let outlet = &self.outlets[destination.get()];
         let destination_is_down = outlet.nothing_accepted_since(sent.moment)
+            || excused.iter().any(|(_, error)| error.is_unsent())
             || first.kind() == ErrorKind::Throttled
             || (self.shares_connection(destination) && breaks_connections(first.kind()));
         if destination_is_down {
             self.pause_after(now, destination, sent, first);
-            // Where everything has one order, no other message may end the pause.
-            let ordering = self.settings.ordering;
-            let is_full =
-                sent.probe && ordering != Ordering::Everything && self.window.room(self.settings.page_rows).is_none();
+            // Where everything has one order, or no message can be sent, no other message may end the pause.
+            let may_end_it = self.settings.ordering != Ordering::Everything && !first.is_unsent();
+            let is_full = sent.probe && may_end_it && self.window.room(self.settings.page_rows).is_none();
             for (row, error) in excused {
                 let failures = self.outlets[destination.get()].failures(row);
                 if is_full && failures >= PROBES_IN_A_FULL_WINDOW {

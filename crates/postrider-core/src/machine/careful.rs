@@ -112,7 +112,7 @@ impl Careful {
     fn start(&self, lane: Lane, wanted: &Wanted, window: &Window) -> Start {
         let again = match wanted {
             Wanted::Sweep(swept, _) if *swept == lane => self.untried(window).any(|entry| entry.lane == lane),
-            Wanted::Key(of, key) if *of == lane => self.untried(window).any(|entry| entry.key.as_ref() == Some(key)),
+            Wanted::Key(of, key) if *of == lane => self.untried(window).any(|entry| entry.is_of(key)),
             _ => false,
         };
         let left = self.lanes.get(&lane).is_some_and(|left| match wanted {

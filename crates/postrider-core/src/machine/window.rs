@@ -71,6 +71,13 @@ impl Entry {
         !matches!(self.care, Care::Head(_) | Care::Marking | Care::Marked | Care::Returning(_))
     }
 
+    /// Whether a look at this key may bring it: for the order that it keeps, or for the key that its row has, though it
+    /// waits for nobody.
+    pub(super) fn is_of(&self, key: &Key) -> bool {
+        let of_row = self.head.as_ref().and_then(|head| head.key.as_ref());
+        self.key.as_ref() == Some(key) || of_row == Some(key)
+    }
+
     /// Whether it was sent in this stay.
     pub(super) fn was_sent(&self) -> bool {
         self.attempt > Attempt(0)

@@ -160,7 +160,9 @@ pub trait Broker: Send + Sync + Debug {
     /// `Unknown` for all of it.
     ///
     /// [`Published::Accepted`] only after the broker's durable acknowledgement. The call ends by itself within the
-    /// broker's own deadline; what was sent and not answered is [`Unknown`](crate::ErrorKind::Unknown).
+    /// broker's own deadline; what was sent and not answered is [`Unknown`](crate::ErrorKind::Unknown). Where no
+    /// connection stood, so that the attempt certainly never left this process, the error says so
+    /// ([`Error::unsent`]).
     async fn publish(&self, batch: &[Outgoing]) -> Vec<Published>;
 
     /// Whether the broker is reachable and the destinations exist; what to know about its durability.

@@ -1,13 +1,13 @@
 //! Creating the tables and knowing their version.
 
-use std::time::Duration;
+use std::time::Instant;
 
 use postrider_core::{Error, ErrorKind, LaneCount, Result};
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::fault::{cannot_create, classify, no_tables};
 use super::link::{Done, Session, Statements, connect};
-use super::upgrade::{FACTS, Facts, META, VERSION, WAL, script};
+use super::upgrade::{FACTS, Facts, META, SWITCH_WITHIN, VERSION, WAL, script};
 use super::{Prefix, SqliteOptions};
 use crate::versions::Fit;
 
@@ -43,8 +43,8 @@ fn migrate_blocking(options: &SqliteOptions, lanes: Option<LaneCount>) -> Result
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = connect(options, flags)?;
     let failed = |error| classify(options, "migrating the store", error);
-    connection.busy_timeout(Duration::from_secs(2)).map_err(failed)?;
-    let mode: String = connection.query_row(WAL, [], |row| row.get(0)).map_err(failed)?;
+    connection.busy_timeout(SWITCH_WITHIN).map_err(failed)?;
+    let mode = switch_to_wal(&connection).map_err(failed)?;
     if mode != "wal" {
         tracing::warn!(mode, "the file system does not allow SQLite's WAL mode; readers and writers will wait");
     }
@@ -56,6 +56,21 @@ fn migrate_blocking(options: &SqliteOptions, lanes: Option<LaneCount>) -> Result
             Err(refusal) => Ok(Err(refusal)),
         }
     })?
+}
+
+/// Switches to WAL, after other writers where there are some; the journal mode that came of it.
+fn switch_to_wal(connection: &Connection) -> Done<String> {
+    let began = Instant::now();
+    loop {
+        match connection.query_row(WAL, [], |row| row.get(0)) {
+            Err(refused)
+                if refused.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && began.elapsed() < SWITCH_WITHIN =>
+            {
+                connection.execute_batch("begin immediate; rollback")?;
+            }
+            answer => return answer,
+        }
+    }
 }
 
 /// Checks that the tables are there and can be worked on, and says their version and how many lanes they have.

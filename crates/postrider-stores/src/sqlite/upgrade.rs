@@ -3,6 +3,12 @@
 //! A migration is: [`WAL`] outside a transaction; then in one that began with `begin immediate`, [`META`], [`FACTS`], and
 //! what [`script`] makes of the facts. `begin immediate` makes several starters take turns. The prefix stands for
 //! `{p}`; [`named`] puts it there.
+//!
+//! SQLite runs no busy handler for the switch to WAL: while another connection writes, it is refused at once. Whoever is
+//! refused takes the write lock with `begin immediate`, which is waited for, lets it go, and tries the switch again, as
+//! long as [`SWITCH_WITHIN`] says.
+
+use std::time::Duration;
 
 use postrider_core::{Error, ErrorKind, LaneCount, Result};
 
@@ -23,6 +29,9 @@ pub const DEFAULT_LANES: LaneCount = match LaneCount::new(8) {
 
 /// Readers and the writer do not wait for each other; a database in memory answers that it stays `memory`.
 pub const WAL: &str = "pragma journal_mode = wal";
+
+/// How long a switch to WAL that was refused is tried again, counted from the first try.
+pub const SWITCH_WITHIN: Duration = Duration::from_secs(2);
 
 /// Makes the table in which the version and the number of lanes are kept.
 pub const META: &str =

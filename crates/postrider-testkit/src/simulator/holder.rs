@@ -2,8 +2,9 @@
 //! the relay's own leaseholder makes them, deciding by the same rules of the core.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
-use postrider_core::{Difference, HeldLane, Holdings, Lane, LaneCount, RelayId, Renewal};
+use postrider_core::{Difference, HeldLane, Holdings, Lane, LaneCount, RelayId, Renewal, try_again_after};
 
 /// How often a member looks at who else is living, and for free lanes while it has less than its share.
 const LOOK_AROUND: u64 = 250_000;
@@ -286,7 +287,8 @@ impl Holder {
             Some(Step::ReleaseAll(ending) | Step::Leave(ending)) => self.left(now, ending),
             _ => {
                 self.uncertain = true;
-                self.wake_at = now + LOOK_AROUND;
+                let wait = try_again_after(Duration::from_micros(self.ttl)).as_micros();
+                self.wake_at = now + u64::try_from(wait).unwrap_or(LOOK_AROUND);
                 Vec::new()
             }
         }

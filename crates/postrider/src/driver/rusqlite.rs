@@ -1,5 +1,7 @@
 //! rusqlite, synchronous.
 
+use std::time::Instant;
+
 use postrider_core::{Error, ErrorKind, Message};
 use postrider_stores::sqlite::enqueue::{Fields, ROWS_PER_STATEMENT, enqueue};
 use postrider_stores::sqlite::upgrade;
@@ -107,7 +109,7 @@ impl MigrateTarget for &Connection {
             return Err(Error::new(ErrorKind::Config, text));
         }
         let named = |statement| upgrade::named(statement, &outbox.prefix);
-        self.query_row(upgrade::WAL, (), |_| Ok(())).map_err(not_migrated)?;
+        switch_to_wal(self).map_err(not_migrated)?;
         let tx = Transaction::new_unchecked(self, TransactionBehavior::Immediate).map_err(not_migrated)?;
         tx.execute_batch(&named(upgrade::META)).map_err(not_migrated)?;
         let facts = tx.query_row(&named(upgrade::FACTS), (), |row| {
@@ -127,6 +129,22 @@ impl MigrateTarget for &mut Connection {
     }
 }
 
+fn switch_to_wal(connection: &Connection) -> rusqlite::Result<()> {
+    let began = Instant::now();
+    loop {
+        match connection.query_row(upgrade::WAL, (), |_| Ok(())) {
+            Err(refused) if sqlite::is_busy(code(&refused)) && began.elapsed() < upgrade::SWITCH_WITHIN => {
+                Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?.rollback()?;
+            }
+            answer => return answer,
+        }
+    }
+}
+
 fn not_migrated(error: rusqlite::Error) -> Error {
-    sqlite::not_migrated(error.sqlite_error().map(|failure| failure.extended_code)).because(error)
+    sqlite::not_migrated(code(&error)).because(error)
+}
+
+fn code(error: &rusqlite::Error) -> Option<i32> {
+    error.sqlite_error().map(|failure| failure.extended_code)
 }

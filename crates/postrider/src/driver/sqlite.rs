@@ -9,6 +9,11 @@ const READONLY: i32 = 8;
 const MIGRATE: &str = "run `postrider migrate` or call postrider::migrate before the application writes, and check the \
                        configured schema and prefix";
 
+/// Whether a result code says that another connection was at work.
+pub(super) fn is_busy(code: Option<i32>) -> bool {
+    code.map(|code| code & 0xff) == Some(BUSY)
+}
+
 /// A refusal by SQLite, by its result code and its message.
 pub(super) fn refused(table: &str, code: Option<i32>, message: &str) -> Error {
     let missing = message.contains("no such table") || message.contains("has no column");

@@ -1,5 +1,7 @@
 //! sqlx with SQLite.
 
+use std::time::Instant;
+
 use postrider_core::Error;
 use postrider_stores::sqlite::enqueue::{Fields, ROWS_PER_STATEMENT, enqueue};
 use postrider_stores::sqlite::upgrade;
@@ -44,9 +46,8 @@ impl<'t> Enqueue for &'t mut Transaction<'_, Sqlite> {
 
 fn refused(table: &str, error: sqlx::Error) -> Error {
     let told = error.as_database_error();
-    let code = told.and_then(|told| told.code()?.parse().ok());
     let message = told.map(|told| told.message().to_owned()).unwrap_or_default();
-    sqlite::refused(table, code, &message).because(error)
+    sqlite::refused(table, code(&error), &message).because(error)
 }
 
 impl<'t> MigrateTarget for &'t SqlitePool {
@@ -72,7 +73,7 @@ impl<'t> MigrateTarget for &'t mut SqliteConnection {
 
 async fn run(connection: &mut SqliteConnection, outbox: &Outbox) -> Result<(), Error> {
     let named = |statement| AssertSqlSafe(upgrade::named(statement, &outbox.prefix));
-    sqlx::raw_sql(upgrade::WAL).execute(&mut *connection).await.map_err(not_migrated)?;
+    switch_to_wal(connection).await.map_err(not_migrated)?;
     let mut tx = connection.begin_with("begin immediate").await.map_err(not_migrated)?;
     sqlx::raw_sql(named(upgrade::META)).execute(&mut *tx).await.map_err(not_migrated)?;
     let facts = sqlx::query_as::<_, (Option<i64>, Option<i64>, Option<i64>)>(named(upgrade::FACTS));
@@ -82,7 +83,22 @@ async fn run(connection: &mut SqliteConnection, outbox: &Outbox) -> Result<(), E
     tx.commit().await.map_err(not_migrated)
 }
 
+async fn switch_to_wal(connection: &mut SqliteConnection) -> sqlx::Result<()> {
+    let began = Instant::now();
+    loop {
+        match sqlx::raw_sql(upgrade::WAL).execute(&mut *connection).await {
+            Err(refused) if sqlite::is_busy(code(&refused)) && began.elapsed() < upgrade::SWITCH_WITHIN => {
+                connection.begin_with("begin immediate").await?.rollback().await?;
+            }
+            answer => return answer.map(drop),
+        }
+    }
+}
+
 fn not_migrated(error: sqlx::Error) -> Error {
-    let code = error.as_database_error().and_then(|told| told.code()?.parse().ok());
-    sqlite::not_migrated(code).because(error)
+    sqlite::not_migrated(code(&error)).because(error)
+}
+
+fn code(error: &sqlx::Error) -> Option<i32> {
+    error.as_database_error().and_then(|told| told.code()?.parse().ok())
 }

@@ -123,6 +123,30 @@ async fn on_sqlite_several_starters_at_once_are_safe() {
 }
 
 #[tokio::test]
+async fn on_sqlite_another_connection_that_writes_to_the_new_file_is_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    for driver in ["sqlx", "rusqlite"] {
+        let path = folder.path().join(driver);
+        let other = Connection::open(&path).unwrap();
+        other.execute_batch("begin immediate; create table mine (a)").unwrap();
+        let mut migration = match driver {
+            "sqlx" => {
+                let pool = SqlitePool::connect(&format!("sqlite:{}", path.display())).await.unwrap();
+                tokio::spawn(async move { postrider::migrate(&pool).await })
+            }
+            _ => tokio::task::spawn_blocking(move || postrider::migrate(&Connection::open(&path).unwrap())),
+        };
+        let ended = tokio::time::timeout(Duration::from_millis(300), &mut migration).await;
+        assert!(ended.is_err(), "{driver} did not wait: {ended:?}");
+        other.execute_batch("commit").unwrap();
+        migration.await.unwrap().unwrap();
+        let lanes: i64 = other.query_row("select count(*) from postrider_lane", (), |row| row.get(0)).unwrap();
+        let mode: String = other.query_row("pragma journal_mode", (), |row| row.get(0)).unwrap();
+        assert_eq!((lanes, mode.as_str()), (8, "wal"), "{driver}");
+    }
+}
+
+#[tokio::test]
 async fn on_sqlite_the_number_of_lanes_is_kept_and_another_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("app.db");

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::broker::{Mode, Poison};
-use super::by_hand::{Hand, freed};
+use super::by_hand::{Hand, freed, row};
 use super::world::World;
 use crate::machine::Note;
 use crate::*;
@@ -85,6 +85,54 @@ fn a_message_that_breaks_the_connection_alone_becomes_dead_and_no_innocent_is_ch
         let charged: BTreeSet<_> = world.settles.iter().filter(|s| charged(s)).map(|s| s.row.0).collect();
         assert_eq!(charged, BTreeSet::from([bad]));
     }
+}
+
+#[test]
+fn an_attempt_that_was_never_sent_is_charged_to_nobody_however_often_others_are_accepted() {
+    for isolation in [Isolation::SharedConnection, Isolation::PerMessage] {
+        let mut world = World::small(OrderInBatch::Kept, isolation);
+        let unlucky = world.keyed("unlucky");
+        let id = world.id(unlucky);
+        world.brokers[0].poison.insert(id, Poison::NeverSent);
+        for n in 0..400 {
+            world.write(Message::new("all", "x").key(format!("k{}", n % 50)), n * 50_000, |_| ());
+        }
+        assert!(world.until(120, |world| world.brokers[0].rows().len() == 400), "{:?}", world.left());
+        assert_eq!((world.seen.charged, world.dead()), (0, vec![]), "{isolation:?}");
+        world.brokers[0].poison.clear();
+        assert!(world.until(60, World::is_done));
+        assert_eq!(world.seen.charged, 0, "{isolation:?}");
+    }
+}
+
+/// Its first real failure is free, as everybody's is.
+#[test]
+fn an_attempt_that_was_never_sent_is_no_first_failure() {
+    let mut hand = Hand::new(1);
+    hand.give_new(vec![row(1, Some("a"))]);
+    let flight = hand.flight(1);
+    hand.publish_unsent(flight);
+    assert!(hand.machine.destinations()[0].paused.is_some());
+    hand.give_new(vec![row(2, Some("b"))]);
+    for _ in 0..20 {
+        if let Some(place) = hand.flights.iter().position(|(_, _, rows)| rows.contains(&2)) {
+            let (_, flight, rows) = hand.flights.remove(place);
+            hand.publish((flight, rows.len()), None);
+            break;
+        }
+        if hand.flights.iter().any(|(_, _, rows)| rows.contains(&1)) {
+            let flight = hand.flight(1);
+            hand.publish_unsent(flight);
+        }
+        hand.wait();
+    }
+    let delivered = hand.settle();
+    assert_eq!((delivered.len(), delivered[0].row), (1, RowId(2)), "what was sent meanwhile is accepted");
+    hand.settled(&[2]);
+    let flight = hand.flight(1);
+    hand.publish(flight, Some(ErrorKind::Unavailable));
+    assert!(hand.settles.is_empty(), "charged: {:?}", hand.settles);
+    assert!(hand.attempts.iter().all(|attempt| *attempt == 1), "{:?}", hand.attempts);
 }
 
 fn charged(settlement: &Settlement) -> bool {

@@ -20,6 +20,8 @@ pub enum Mode {
 pub enum Poison {
     /// It is answered with this kind.
     Fails(ErrorKind),
+    /// No connection stands whenever it is handed over.
+    NeverSent,
     /// It breaks the connection.
     Breaks,
     /// The relay dies when it is handed over; what stood before it in its call has arrived.
@@ -116,6 +118,9 @@ impl Broker {
                     failed(ErrorKind::Unknown)
                 }
                 Some(Poison::Fails(kind)) => failed(kind),
+                Some(Poison::NeverSent) => {
+                    Published::Failed(Error::new(ErrorKind::Unavailable, "not connected").unsent())
+                }
                 Some(Poison::Kills) => {
                     self.killed = true;
                     return results;

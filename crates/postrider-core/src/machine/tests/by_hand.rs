@@ -70,7 +70,12 @@ pub struct Hand {
     pub checks: usize,
     pub released: Vec<HeldLane>,
     term: i64,
+    /// How often the machine was asked what it wants.
+    asked: u32,
 }
+
+/// A test that has asked the machine so often waits for what never comes.
+const MOST_ASKED: u32 = 100_000;
 
 impl Hand {
     /// One lane, and so many destinations that keep order and fail each message by itself; the walk that follows a
@@ -99,6 +104,7 @@ impl Hand {
             checks: 0,
             released: Vec::new(),
             term: 0,
+            asked: 0,
         };
         hand.machine.on(hand.now, Event::Trusted(Tick::FAR));
         hand.gain();
@@ -130,6 +136,8 @@ impl Hand {
 
     /// Takes what the machine wants now.
     pub fn act(&mut self) {
+        self.asked += 1;
+        assert!(self.asked < MOST_ASKED, "what the test waits for never comes");
         for action in self.machine.actions(self.now) {
             match action {
                 Action::Read(read) => assert!(self.read.replace(read).is_none(), "two reads at once"),
@@ -201,6 +209,13 @@ impl Hand {
             Some(kind) => Published::Failed(Error::new(kind, "scripted")),
             None => Published::Accepted(Accepted::FRESH),
         };
+        self.machine.on(self.now, Event::Published(flight, (0..count).map(|_| result()).collect()));
+        self.act();
+    }
+
+    /// The answer to a whole call of which nothing left this process.
+    pub fn publish_unsent(&mut self, (flight, count): (Flight, usize)) {
+        let result = || Published::Failed(Error::new(ErrorKind::Unavailable, "not connected").unsent());
         self.machine.on(self.now, Event::Published(flight, (0..count).map(|_| result()).collect()));
         self.act();
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::broker::{Mode, Poison};
 use super::by_hand::{Hand, aside, head, row};
 use super::world::{Happening, World, name};
-use crate::machine::{Answer, Event, Wanted};
+use crate::machine::{Answer, Event, Ordering, Wanted};
 use crate::*;
 
 fn some_rows(wanted: &Wanted) -> bool {
@@ -78,6 +78,33 @@ fn a_sweep_brings_heads_while_a_row_of_the_lane_is_not_tried_yet() {
     hand.settled(&[2]);
     answer(&mut hand, &[(2, None)]);
     assert_eq!(start_of(&mut hand, a_sweep), Start::Clean);
+}
+
+#[test]
+fn a_look_brings_heads_while_a_row_of_its_key_is_not_tried_yet_though_nothing_is_ordered() {
+    let mut hand = Hand::with(1, |settings| {
+        settings.ordering = Ordering::None;
+        settings.sweep_round = Duration::from_millis(50);
+    });
+    hand.lose();
+    hand.gain_as(Start::Careful);
+    hand.give_new(Vec::new());
+    let due = |id, suspicion| Row { retrying: Retrying::Yes, ..head(id, Some("k"), suspicion) };
+    hand.give_due(vec![due(1, 1), due(2, 1)]);
+    assert_eq!(suspected(&hand.settles[0]), [(1, 2)], "the other one waits");
+    let a_walk = |wanted: &Wanted| matches!(wanted, Wanted::Walk(..));
+    let a_look = |wanted: &Wanted| matches!(wanted, Wanted::Key(..));
+    hand.give_to(a_walk, Vec::new());
+    for _ in 0..2 {
+        hand.give_due(Vec::new());
+    }
+    hand.give_to(a_walk, vec![aside(3, "k")]);
+    let look = hand.read(a_look).unwrap();
+    assert_eq!(look.lanes[0].start, Start::Careful, "the message that kills would come whole");
+    hand.answer(look, Vec::new(), false);
+    hand.give_to(a_walk, vec![aside(3, "other")]);
+    let look = hand.read(a_look).unwrap();
+    assert_eq!(look.lanes[0].start, Start::Clean, "of another key");
 }
 
 #[test]
