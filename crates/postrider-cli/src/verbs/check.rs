@@ -59,19 +59,22 @@ impl Check {
 
 async fn store_findings(config: &Config) -> Outcome<Vec<Finding>> {
     wiring::store_url(config)?;
-    let checked = match wiring::operator(config).await {
-        Ok(mut operator) => operator.check().await.map_err(|error| Failure::store(&error)),
-        Err(failure) => Err(failure),
-    };
     // A store that cannot be opened is a finding like others: the broker is looked at all the same.
-    Ok(checked.unwrap_or_else(|failure| vec![finding(Level::Failure, "database", &failure.what, &failure.next)]))
+    Ok(opened_findings(config).await.unwrap_or_else(|error| vec![failed("database", &Failure::store(&error))]))
+}
+
+async fn opened_findings(config: &Config) -> postrider_core::Result<Vec<Finding>> {
+    let store = wiring::open(config).await?;
+    let mut findings = store.operator().await?.check().await?;
+    findings.extend(wiring::agree_on_lanes(config, &*store).err().map(|failure| failed("lanes", &failure)));
+    Ok(findings)
 }
 
 async fn broker_findings(section: &crate::config::BrokerSection, routes: &[&Route]) -> Vec<Finding> {
     let subject = format!("broker {}", section.name);
     let broker = match wiring::broker(section) {
         Ok(broker) => broker,
-        Err(failure) => return vec![finding(Level::Failure, &subject, &failure.what, &failure.next)],
+        Err(failure) => return vec![failed(&subject, &failure)],
     };
     // A template with a placeholder names no single place that could be looked at.
     let places: Vec<Destination> = routes
@@ -82,13 +85,14 @@ async fn broker_findings(section: &crate::config::BrokerSection, routes: &[&Rout
     let findings = match broker.check(&places).await {
         Ok(findings) if findings.is_empty() => vec![finding(Level::Good, &subject, "reachable", "")],
         Ok(findings) => findings,
-        Err(error) => {
-            let failure = Failure::broker(&error);
-            vec![finding(Level::Failure, &subject, &failure.what, &failure.next)]
-        }
+        Err(error) => vec![failed(&subject, &Failure::broker(&error))],
     };
     broker.close().await;
     findings
+}
+
+fn failed(subject: &str, failure: &Failure) -> Finding {
+    finding(Level::Failure, subject, &failure.what, &failure.next)
 }
 
 fn finding(level: Level, subject: &str, found: &str, advice: &str) -> Finding {

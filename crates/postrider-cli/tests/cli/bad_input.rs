@@ -142,6 +142,38 @@ async fn an_endpoint_that_answers_400_makes_a_dead_letter_of_that_message_alone(
     );
 }
 
+/// Every verb that goes by the number of lanes refuses one that the tables do not have; without the setting, or with the
+/// right one, they decide.
+pub fn lanes_that_contradict_the_tables(place: &Place, store: &str) {
+    let on = |lanes: &str, verb: &[&str]| {
+        let setting = [("POSTRIDER_OUTBOX__LANES", lanes), ("POSTRIDER_OUTBOX__STORE", store)];
+        place.run_with(if lanes.is_empty() { &setting[1..] } else { &setting }, verb)
+    };
+    on("4", &["migrate"]).good();
+    let relay = ["relay", "--until-empty", "--broker", "file:out.jsonl", "--admin-listen", "off"];
+    let daemon = ["relay", "--broker", "file:out.jsonl", "--admin-listen", "off"];
+    let check = ["check", "--broker", "file:out.jsonl", "--json"];
+    let words = ["outbox.lanes is 9", "have 4 lanes", "next: set outbox.lanes to 4 or remove the setting"];
+    for verb in [&relay[..], &daemon, &["migrate", "--check"], &["migrate"]] {
+        on("9", verb).ends(2).says(&words);
+    }
+    let findings = on("9", &check).ends(1).json();
+    let failed: Vec<_> =
+        findings["findings"].as_array().unwrap().iter().filter(|finding| finding["level"] == "failure").collect();
+    assert_eq!((failed.len(), &failed[0]["subject"]), (1, &"lanes".into()), "{findings}");
+    assert!(failed[0]["advice"].as_str().unwrap().contains("set outbox.lanes to 4"), "{findings}");
+    for lanes in ["4", ""] {
+        for verb in [&relay[..], &["migrate", "--check"], &["migrate"], &check] {
+            on(lanes, verb).good();
+        }
+    }
+}
+
+#[test]
+fn a_setting_of_lanes_that_contradicts_the_tables_is_refused_on_sqlite() {
+    lanes_that_contradict_the_tables(&Place::empty(), "sqlite:app.db");
+}
+
 #[test]
 fn a_payload_one_byte_over_the_limit() {
     let place = Place::migrated();

@@ -77,6 +77,12 @@ async fn a_schema_and_a_prefix_of_ones_own() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_setting_of_lanes_that_contradicts_the_tables_is_refused_on_postgresql() {
+    let url = postgres::shared().await.unwrap().fresh_database().await.unwrap();
+    crate::bad_input::lanes_that_contradict_the_tables(&Place::empty(), &url);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wrong_password_is_said_and_not_shown() {
     let place = Place::empty();
     let (server, url) = migrated(&place).await;
