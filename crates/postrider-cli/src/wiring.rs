@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use postrider_brokers::BrokerConfig;
-use postrider_core::{Broker, ErrorKind, LaneCount, Operator, Secret, Store};
+use postrider_core::{Broker, DestinationTemplate, ErrorKind, LaneCount, Operator, Secret, Store};
 use postrider_stores::{History, MigrateOptions, StoreOptions};
 
 use crate::config::{BrokerSection, Config};
@@ -125,6 +125,13 @@ pub(crate) async fn migrate(config: &Config) -> Outcome<String> {
     let store = open(config).await.map_err(|error| Failure::store(&error))?;
     let profile = store.profile();
     Ok(format!("the tables are up to date: {}, {} lanes", profile.name, profile.lanes.get()))
+}
+
+/// A place in a broker, as a setting says it.
+pub(crate) fn template(path: &str, text: &str) -> Outcome<DestinationTemplate> {
+    DestinationTemplate::parse(text).map_err(|what| {
+        Failure::usage(format!("{path}: {what}"), "write a place such as \"{topic}\" or \"events.{topic}\"")
+    })
 }
 
 /// Opens a broker; nothing is sent.
