@@ -16,6 +16,7 @@ mod failure;
 mod logs;
 mod mistyped;
 mod notify;
+mod ordinary;
 mod output;
 mod redact;
 mod running;
@@ -69,7 +70,7 @@ fn run(cli: Cli) -> Outcome<Exit> {
         _ => {}
     }
     let config = configured(&cli)?;
-    redact::remember(config.secrets());
+    redact::remember(config.secrets(), &config.names());
     logs::start(&config.log);
     block_on(perform(cli.verb, &config))
 }

@@ -29,7 +29,10 @@ fn an_unreachable_database() {
 fn a_mistyped_command_names_the_nearest_and_whose_help_to_read() {
     let place = Place::empty();
     place.run(&["relya"]).ends(2).says(&["similar subcommand exists: 'relay'", "next: postrider --help"]);
-    place.run(&["dead", "replay", "--topik", "k"]).ends(2).says(&["exists: '--topic'", "next: postrider dead replay --help"]);
+    place
+        .run(&["dead", "replay", "--topik", "k"])
+        .ends(2)
+        .says(&["exists: '--topic'", "next: postrider dead replay --help"]);
     place.run(&["explain"]).ends(2).says(&["required arguments", "next: postrider explain --help"]);
     place.run(&["--help"]).good();
     place.run(&["--version"]).good();

@@ -105,6 +105,19 @@ async fn a_wrong_password_is_said_and_not_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_secret_that_is_an_ordinary_word_leaves_the_words_of_messages() {
+    let place = Place::empty();
+    let (server, url) = migrated(&place).await;
+    server.psql("postgres", "create role postrider login password 'postrider'").await.unwrap();
+    let wrong = server.url_as("postrider", "outbox", database(&url));
+    let run = place.run(&["status", "--store", &wrong]);
+    run.ends(2).says(&["user \"postrider\""]).hides("outbox@").hides("***");
+    let right = server.url_as("postrider", "postrider", database(&url));
+    let shown = place.run(&["config", "show", "--store", &right]);
+    assert!(shown.good().out.contains("postgres://postrider:***@"), "{}", shown.out);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_without_tables_or_with_newer_ones() {
     let place = Place::empty();
     let server = postgres::shared().await.unwrap();
