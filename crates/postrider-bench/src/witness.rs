@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use postrider_core::{Broker, BrokerProfile, Destination, Finding, Outgoing, Published, Result};
+use postrider_core::{
+    Broker, BrokerProfile, Destination, DestinationTemplate, Finding, Outgoing, Published, Result, TopicPattern,
+};
 
 use crate::load::{key_of, number_of};
 use crate::verdict::Verdict;
@@ -165,6 +167,10 @@ impl Broker for Witness {
 
     async fn check(&self, destinations: &[Destination]) -> Result<Vec<Finding>> {
         self.broker.check(destinations).await
+    }
+
+    async fn check_route(&self, topics: &TopicPattern, destination: &DestinationTemplate) -> Result<Vec<Finding>> {
+        self.broker.check_route(topics, destination).await
     }
 
     async fn close(&self) {

@@ -14,7 +14,9 @@ mod exit;
 mod failpoints;
 mod failure;
 mod logs;
+mod mistyped;
 mod notify;
+mod ordinary;
 mod output;
 mod redact;
 mod running;
@@ -41,14 +43,22 @@ fn main() -> ExitCode {
     if let Some(exit) = failpoints::begin() {
         return exit;
     }
-    let cli = Cli::parse();
-    match run(cli) {
+    match understood().and_then(run) {
         Ok(exit) => exit.into(),
         Err(failure) => {
             let _ = writeln!(std::io::stderr(), "{}", redact::scrub(&failure.lines()));
             failure.exit.into()
         }
     }
+}
+
+/// What was typed; help and the version are printed and end the process.
+fn understood() -> Outcome<Cli> {
+    let typed = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    Cli::try_parse().map_err(|error| match mistyped::failure(&error, typed) {
+        Some(failure) => failure,
+        None => error.exit(),
+    })
 }
 
 fn run(cli: Cli) -> Outcome<Exit> {
@@ -60,7 +70,7 @@ fn run(cli: Cli) -> Outcome<Exit> {
         _ => {}
     }
     let config = configured(&cli)?;
-    redact::remember(config.secrets());
+    redact::remember(config.secrets(), &config.names());
     logs::start(&config.log);
     block_on(perform(cli.verb, &config))
 }

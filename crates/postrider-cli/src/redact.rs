@@ -1,28 +1,42 @@
 //! Keeping secrets out of everything that is printed or logged.
 //!
 //! Two defences: addresses lose their passwords before they are shown, and every line that leaves the process is
-//! searched for the secrets it was started with.
+//! searched for the secrets it was started with. One that is an ordinary word is masked only where it stands as a secret
+//! ([`ordinary`]).
 
+use std::collections::BTreeSet;
 use std::sync::OnceLock;
+
+use crate::ordinary;
 
 /// What stands in place of a secret.
 pub(crate) const MASK: &str = "***";
-
-/// Shorter ones are not searched for: they would blank half of every line.
-const SHORTEST: usize = 4;
 
 /// Parameters of an address whose values are secrets.
 const SECRET_PARAMETERS: [&str; 10] =
     ["password", "passwd", "pass", "token", "secret", "key", "sslpassword", "signing_secret", "auth", "credentials"];
 
-static KNOWN: OnceLock<Vec<String>> = OnceLock::new();
+/// A secret of this process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Known {
+    secret: String,
+    ordinary: bool,
+}
 
-/// Makes the secrets of this process known, once, before anything is connected.
-pub(crate) fn remember(secrets: impl IntoIterator<Item = String>) {
-    let mut known: Vec<String> = secrets.into_iter().filter(|secret| secret.len() >= SHORTEST).collect();
-    known.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
-    known.dedup();
-    let _ = KNOWN.set(known);
+static KNOWN: OnceLock<Vec<Known>> = OnceLock::new();
+
+/// Makes the secrets of this process known, once, before anything is connected, beside the names of what is no secret.
+pub(crate) fn remember(secrets: impl IntoIterator<Item = String>, names: &BTreeSet<String>) {
+    let _ = KNOWN.set(known(secrets, names));
+}
+
+/// The longest first, so that none leaves the rest of a longer one.
+fn known(secrets: impl IntoIterator<Item = String>, names: &BTreeSet<String>) -> Vec<Known> {
+    let mut secrets: Vec<String> = secrets.into_iter().filter(|secret| !secret.is_empty()).collect();
+    secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+    secrets.dedup();
+    let known = |secret: String| Known { ordinary: ordinary::is(&secret, names), secret };
+    secrets.into_iter().map(known).collect()
 }
 
 /// The text without any secret of this process.
@@ -33,8 +47,16 @@ pub(crate) fn scrub(text: &str) -> String {
     }
 }
 
-fn scrub_of(known: &[String], text: &str) -> String {
-    known.iter().fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), MASK))
+fn scrub_of(known: &[Known], text: &str) -> String {
+    known.iter().fold(text.to_owned(), |text, known| match known.ordinary {
+        true => ordinary::masked(&text, &known.secret),
+        false => text.replace(known.secret.as_str(), MASK),
+    })
+}
+
+/// Whether the value of a parameter, setting or header of this name is a secret.
+pub(crate) fn secret_name(name: &str) -> bool {
+    SECRET_PARAMETERS.contains(&name) || secret_option(name)
 }
 
 /// An address without its password and without the values of secret parameters.
@@ -100,7 +122,7 @@ pub(crate) fn secret_option(name: &str) -> bool {
 }
 
 /// Whether what stands alone before the `@` is a user; elsewhere (NATS) it is a token.
-fn names_users(text: &str) -> bool {
+pub(crate) fn names_users(text: &str) -> bool {
     text.starts_with("postgres")
 }
 
@@ -170,6 +192,22 @@ mod tests {
     #[test]
     fn an_encoded_password_is_known_in_both_forms() {
         assert_eq!(secrets_of("postgres://u:p%40ss@db/app"), ["p%40ss", "p@ss"]);
-        assert_eq!(scrub_of(&secrets_of("postgres://u:p%40ss@db"), "login with p@ss failed"), "login with *** failed");
+        let known = known(secrets_of("postgres://u:p%40ss@db"), &BTreeSet::new());
+        assert_eq!(scrub_of(&known, "login with p@ss failed"), "login with *** failed");
+    }
+
+    #[test]
+    fn a_secret_that_is_an_ordinary_word_leaves_the_words_of_messages() {
+        let address = "postgres://postgres:postgres@localhost/shop";
+        let names = ordinary::names_of(address).collect();
+        let known = known(secrets_of(address).into_iter().chain(["x7-of-the-broker".to_owned()]), &names);
+        for (text, shown) in [
+            ("password authentication failed for user \"postgres\"", None),
+            ("the PostgreSQL store postgres at localhost", None),
+            ("postgres://postgres:postgres@localhost/shop", Some("postgres://postgres:***@localhost/shop")),
+            ("refused x7-of-the-broker", Some("refused ***")),
+        ] {
+            assert_eq!(scrub_of(&known, text), shown.unwrap_or(text));
+        }
     }
 }

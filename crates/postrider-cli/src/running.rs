@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use postrider_core::{Broker, DestinationName, DestinationTemplate, Store, TopicPattern};
+use postrider_core::{Broker, DestinationName, Store, TopicPattern};
 use postrider_relay::{Relay, RelaySnapshot, RelayState as State, Summary};
 use tokio_util::sync::CancellationToken;
 
@@ -44,7 +44,7 @@ pub(crate) enum Ending {
 /// Runs the relay.
 pub(crate) async fn run(setup: Setup<'_>, live: &Live, stop: CancellationToken) -> Outcome<Summary> {
     let config = setup.config;
-    let place = template("route[0].destination", &setup.route.destination)?;
+    let place = wiring::template("route[0].destination", &setup.route.destination)?;
     let name = DestinationName::new(&setup.section.name);
     let broker = Arc::clone(&setup.broker);
     let mut builder = Relay::builder(setup.store)
@@ -63,7 +63,7 @@ pub(crate) async fn run(setup: Setup<'_>, live: &Live, stop: CancellationToken) 
     }
     builder = builder.retry(TopicPattern::every(), config.retry);
     if let Some(forward) = &config.forward {
-        let place = template("forward.destination", &forward.destination)?;
+        let place = wiring::template("forward.destination", &forward.destination)?;
         let broker = match config.brokers.iter().find(|section| section.name == forward.broker) {
             Some(section) if section.name != setup.section.name => wiring::broker(section)?,
             _ => Arc::clone(&broker),
@@ -94,12 +94,6 @@ pub(crate) async fn run(setup: Setup<'_>, live: &Live, stop: CancellationToken) 
         drop(task.await);
     }
     summary
-}
-
-fn template(path: &str, text: &str) -> Outcome<DestinationTemplate> {
-    DestinationTemplate::parse(text).map_err(|what| {
-        Failure::usage(format!("{path}: {what}"), "write a place such as \"{topic}\" or \"events.{topic}\"")
-    })
 }
 
 /// The last line of a run.

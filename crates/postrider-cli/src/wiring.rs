@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use postrider_brokers::BrokerConfig;
-use postrider_core::{Broker, Operator, Secret, Store};
+use postrider_core::{Broker, DestinationTemplate, ErrorKind, LaneCount, Operator, Secret, Store};
 use postrider_stores::{History, MigrateOptions, StoreOptions};
 
 use crate::config::{BrokerSection, Config};
@@ -39,6 +39,22 @@ pub(crate) fn store_options(config: &Config) -> StoreOptions {
 
 fn migrate_options(config: &Config) -> MigrateOptions {
     MigrateOptions { store: store_options(config), lanes: config.outbox.lanes }
+}
+
+/// That `outbox.lanes`, where it is set, is the number that the tables have: that one alone counts.
+pub(crate) fn agree_on_lanes(config: &Config, store: &dyn Store) -> Outcome<()> {
+    let found = store.profile().lanes.get();
+    match config.outbox.lanes.map(LaneCount::get) {
+        Some(asked) if asked != found => Err(Failure::usage(
+            format!(
+                "outbox.lanes is {asked}, and the tables have {found} lanes; the number is fixed when they are made"
+            ),
+            format!(
+                "set outbox.lanes to {found} or remove the setting; another number needs another outbox (outbox.prefix)"
+            ),
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// The operator's side of the outbox.
@@ -83,7 +99,7 @@ fn postgres_roles(_config: &Config) -> Outcome<String> {
 pub(crate) async fn outstanding(config: &Config) -> Outcome<Option<String>> {
     store_url(config)?;
     match open(config).await {
-        Ok(_) => Ok(None),
+        Ok(store) => agree_on_lanes(config, &*store).map(|()| None),
         Err(error) => {
             let failure = Failure::store(&error);
             if failure.is_for_migrate() { Ok(Some(failure.what)) } else { Err(failure) }
@@ -97,10 +113,25 @@ pub(crate) async fn migrate(config: &Config) -> Outcome<String> {
     let migration = postrider_stores::migrate(url, &options);
     #[cfg(feature = "failpoints")]
     let migration = crate::failpoints::step("migrate", migration);
-    migration.await.map_err(|error| Failure::store(&error))?;
+    if let Err(error) = migration.await {
+        // Tables with another number of lanes refuse, and can be opened: they tell how many they have.
+        if error.kind() == ErrorKind::Config
+            && let Ok(store) = open(config).await
+        {
+            agree_on_lanes(config, &*store)?;
+        }
+        return Err(Failure::store(&error));
+    }
     let store = open(config).await.map_err(|error| Failure::store(&error))?;
     let profile = store.profile();
     Ok(format!("the tables are up to date: {}, {} lanes", profile.name, profile.lanes.get()))
+}
+
+/// A place in a broker, as a setting says it.
+pub(crate) fn template(path: &str, text: &str) -> Outcome<DestinationTemplate> {
+    DestinationTemplate::parse(text).map_err(|what| {
+        Failure::usage(format!("{path}: {what}"), "write a place such as \"{topic}\" or \"events.{topic}\"")
+    })
 }
 
 /// Opens a broker; nothing is sent.

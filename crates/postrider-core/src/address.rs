@@ -106,15 +106,16 @@ impl DestinationTemplate {
         if let [Part::Topic] = self.0.as_slice() {
             return Destination(message.topic.shared());
         }
-        let text: String = self
-            .0
-            .iter()
-            .map(|part| match part {
-                Part::Literal(text) => text.as_str(),
-                Part::Topic => message.topic.as_str(),
-            })
-            .collect();
-        Destination::new(&text)
+        Destination::new(&self.with_topic(message.topic.as_str()))
+    }
+
+    /// The text with this in the place of the topic, which may be a pattern of topics.
+    pub fn with_topic(&self, topic: &str) -> String {
+        let parts = self.0.iter().map(|part| match part {
+            Part::Literal(text) => text.as_str(),
+            Part::Topic => topic,
+        });
+        parts.collect()
     }
 
     /// The destination, where it is the same for every message.

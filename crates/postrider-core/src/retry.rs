@@ -1,5 +1,6 @@
 //! When to try again, and when to give up.
 
+use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -196,6 +197,12 @@ impl TopicPattern {
             }
         }
         words.next().is_none()
+    }
+}
+
+impl fmt::Display for TopicPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join("."))
     }
 }
 

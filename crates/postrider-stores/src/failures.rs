@@ -59,6 +59,13 @@ pub(crate) fn latest(column: &str) -> Option<String> {
     })
 }
 
+#[cfg(feature = "memory")]
+/// Whether the last entry of the column happened at no destination: for want of a route.
+pub(crate) fn found_no_route(column: &str) -> bool {
+    let entries: Vec<Value> = serde_json::from_str(column).unwrap_or_default();
+    entries.last().is_some_and(|last| last["destination"] == "")
+}
+
 #[cfg(any(feature = "memory", feature = "sqlite"))]
 /// A moment as RFC 3339 in UTC with milliseconds.
 pub(crate) fn rfc3339(at: Timestamp) -> String {

@@ -85,7 +85,7 @@ async fn server(settings: &Settings, context: &Context, findings: &mut Vec<Findi
     Ok(())
 }
 
-fn judge(context: &Context, config: &Config, findings: &mut Vec<Finding>) -> Result<()> {
+pub(super) fn judge(context: &Context, config: &Config, findings: &mut Vec<Finding>) -> Result<()> {
     if config.no_ack {
         let text = format!("the stream {:?} acknowledges nothing (no_ack); turn that off", config.name);
         return Err(Error::new(ErrorKind::Config, text));
@@ -110,7 +110,7 @@ fn judge(context: &Context, config: &Config, findings: &mut Vec<Finding>) -> Res
     Ok(())
 }
 
-fn unseen(subject: &str, why: &str) -> Finding {
+pub(super) fn unseen(subject: &str, why: &str) -> Finding {
     Finding {
         level: Level::Warning,
         subject: subject.to_owned(),

@@ -34,6 +34,7 @@
 mod ack;
 mod findings;
 mod link;
+mod route;
 mod settings;
 mod wire;
 
@@ -43,7 +44,8 @@ use std::sync::Arc;
 use async_nats::jetstream;
 use async_trait::async_trait;
 use postrider_core::{
-    Broker, BrokerProfile, Destination, Durability, Finding, Isolation, OrderInBatch, Outgoing, Published, Result,
+    Broker, BrokerProfile, Destination, DestinationTemplate, Durability, Finding, Isolation, OrderInBatch, Outgoing,
+    Published, Result, TopicPattern,
 };
 
 use crate::chains;
@@ -135,6 +137,11 @@ impl Broker for NatsBroker {
     async fn check(&self, destinations: &[Destination]) -> Result<Vec<Finding>> {
         let (context, _) = self.link.connected().await?;
         findings::look(&self.settings, &context, destinations).await
+    }
+
+    async fn check_route(&self, topics: &TopicPattern, destination: &DestinationTemplate) -> Result<Vec<Finding>> {
+        let (context, _) = self.link.connected().await?;
+        route::look(&self.settings, &context, topics, destination).await
     }
 
     async fn close(&self) {

@@ -125,7 +125,7 @@ pub(crate) const KEYS: &[Key] = &[
     bare("outbox.store_password_file", Kind::Text, "/run/secrets/database", "A file that holds the database's password."),
     bare("outbox.schema", Kind::Text, "public", "The schema of the tables (PostgreSQL); public by default."),
     key("outbox.prefix", Kind::Text, Some("postrider_"), "What the names of the tables begin with, such as billing_."),
-    bare("outbox.lanes", Kind::Count { least: 1, most: 4096 }, "64", "Shares of the keys, fixed when the tables are made (PostgreSQL 64, SQLite 8 by default); 1 means one order of all messages, and one relay at a time."),
+    bare("outbox.lanes", Kind::Count { least: 1, most: 4096 }, "64", "Shares of the keys, fixed when the tables are made (PostgreSQL 64, SQLite 8 by default); 1 means one order of all messages, and one relay at a time. Another number than that of the tables is refused."),
     bare("outbox.pooling", Kind::Choice(POOLING), "transaction", "What stands between here and PostgreSQL: direct, or transaction for a pooler in transaction mode such as PgBouncer."),
     key("outbox.history", Kind::DurationOrNever, Some("never"), "How long delivered messages are kept to look at; never keeps none."),
     bare("relay.name", Kind::Text, "relay-1", "The relay's label in status and logs; by default host name and process number."),

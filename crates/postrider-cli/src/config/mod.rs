@@ -15,6 +15,7 @@ pub(crate) mod template;
 mod unknown;
 pub(crate) mod values;
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -166,6 +167,11 @@ impl Config {
     /// Every secret in it, for the masks.
     pub(crate) fn secrets(&self) -> Vec<String> {
         sections::secrets(self)
+    }
+
+    /// The names in it that are no secrets, in lower case: a secret that is also one of them is an ordinary word.
+    pub(crate) fn names(&self) -> BTreeSet<String> {
+        sections::names(self)
     }
 }
 

@@ -1,5 +1,6 @@
 //! From layers to values: what belongs together is checked together.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use super::reader::Reader;
 use super::routing::{brokers, routes, topics};
 use super::{Admin, Config, Log, Outbox, Relay, values};
 use crate::failure::Outcome;
-use crate::redact;
+use crate::{ordinary, redact};
 
 /// The word that turns the admin address off.
 const OFF: &str = "off";
@@ -204,6 +205,16 @@ fn admin(read: &Reader<'_>) -> Outcome<Admin> {
 
 fn loopback(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
+}
+
+/// Every name in it that is no secret, in lower case.
+pub(super) fn names(config: &Config) -> BTreeSet<String> {
+    let addresses = config.outbox.store.iter().chain(config.brokers.iter().map(|broker| &broker.url));
+    let mut names: BTreeSet<String> = addresses.flat_map(|address| ordinary::names_of(address.reveal())).collect();
+    names.extend(config.brokers.iter().map(|broker| broker.name.to_ascii_lowercase()));
+    names.extend(config.outbox.schema.iter().map(|schema| schema.to_ascii_lowercase()));
+    names.insert(config.relay.name.to_ascii_lowercase());
+    names
 }
 
 pub(super) fn secrets(config: &Config) -> Vec<String> {

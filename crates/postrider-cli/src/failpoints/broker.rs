@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use postrider_core::{Broker, BrokerProfile, Destination, Error, Finding, Outgoing, Published, Result};
+use postrider_core::{
+    Broker, BrokerProfile, Destination, DestinationTemplate, Error, Finding, Outgoing, Published, Result, TopicPattern,
+};
 
 use super::step;
 
@@ -31,6 +33,10 @@ impl Broker for PointedBroker {
 
     async fn check(&self, destinations: &[Destination]) -> Result<Vec<Finding>> {
         step("check", self.0.check(destinations)).await
+    }
+
+    async fn check_route(&self, topics: &TopicPattern, destination: &DestinationTemplate) -> Result<Vec<Finding>> {
+        self.0.check_route(topics, destination).await
     }
 
     async fn close(&self) {

@@ -1,10 +1,10 @@
 //! `postrider check`: the doctor.
 
 use clap::Args;
-use postrider_core::{Destination, Finding, Level};
+use postrider_core::{Broker, Finding, Level, TopicPattern};
 use serde_json::json;
 
-use crate::config::{Config, Route};
+use crate::config::{BrokerSection, Config, Forward, Route};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::output::paint::{Colour, paint};
@@ -28,7 +28,7 @@ impl Check {
     pub(crate) async fn run(&self, config: &Config) -> Outcome<Exit> {
         let mut findings = store_findings(config).await?;
         for section in &config.brokers {
-            let routes: Vec<&Route> = config.routes.iter().filter(|route| route.broker == section.name).collect();
+            let routes: Vec<Route> = ways(config).filter(|route| route.broker == section.name).collect();
             findings.extend(broker_findings(section, &routes).await);
         }
         if config.brokers.is_empty() {
@@ -59,36 +59,62 @@ impl Check {
 
 async fn store_findings(config: &Config) -> Outcome<Vec<Finding>> {
     wiring::store_url(config)?;
-    let checked = match wiring::operator(config).await {
-        Ok(mut operator) => operator.check().await.map_err(|error| Failure::store(&error)),
-        Err(failure) => Err(failure),
-    };
     // A store that cannot be opened is a finding like others: the broker is looked at all the same.
-    Ok(checked.unwrap_or_else(|failure| vec![finding(Level::Failure, "database", &failure.what, &failure.next)]))
+    Ok(opened_findings(config).await.unwrap_or_else(|error| vec![failed("database", &Failure::store(&error))]))
 }
 
-async fn broker_findings(section: &crate::config::BrokerSection, routes: &[&Route]) -> Vec<Finding> {
+async fn opened_findings(config: &Config) -> postrider_core::Result<Vec<Finding>> {
+    let store = wiring::open(config).await?;
+    let mut findings = store.operator().await?.check().await?;
+    findings.extend(wiring::agree_on_lanes(config, &*store).err().map(|failure| failed("lanes", &failure)));
+    Ok(findings)
+}
+
+/// The routes, and the way of dead letters, whose topics are theirs.
+fn ways(config: &Config) -> impl Iterator<Item = Route> {
+    let topics = config.routes.first().map_or_else(TopicPattern::every, |route| route.topics.clone());
+    let forward = config.forward.clone().map(|forward| {
+        let Forward { broker, destination } = forward;
+        Route { topics, broker, destination }
+    });
+    config.routes.clone().into_iter().chain(forward)
+}
+
+async fn broker_findings(section: &BrokerSection, routes: &[Route]) -> Vec<Finding> {
     let subject = format!("broker {}", section.name);
     let broker = match wiring::broker(section) {
         Ok(broker) => broker,
-        Err(failure) => return vec![finding(Level::Failure, &subject, &failure.what, &failure.next)],
+        Err(failure) => return vec![failed(&subject, &failure)],
     };
-    // A template with a placeholder names no single place that could be looked at.
-    let places: Vec<Destination> = routes
-        .iter()
-        .filter(|route| !route.destination.contains('{'))
-        .map(|route| Destination::new(&route.destination))
-        .collect();
-    let findings = match broker.check(&places).await {
+    let findings = match along(&*broker, routes).await {
         Ok(findings) if findings.is_empty() => vec![finding(Level::Good, &subject, "reachable", "")],
         Ok(findings) => findings,
-        Err(error) => {
-            let failure = Failure::broker(&error);
-            vec![finding(Level::Failure, &subject, &failure.what, &failure.next)]
-        }
+        Err(failure) => vec![failed(&subject, &failure)],
     };
     broker.close().await;
     findings
+}
+
+/// What the broker says of the places that the routes lead to: one by one, or by the topics where these decide.
+async fn along(broker: &dyn Broker, routes: &[Route]) -> Outcome<Vec<Finding>> {
+    let (mut places, mut templates) = (Vec::new(), Vec::new());
+    for route in routes {
+        let template = wiring::template("destination", &route.destination)?;
+        match template.fixed() {
+            Some(place) => places.push(place),
+            None => templates.push((&route.topics, template)),
+        }
+    }
+    let mut findings = broker.check(&places).await.map_err(|error| Failure::broker(&error))?;
+    for (topics, template) in templates {
+        let found = broker.check_route(topics, &template).await.map_err(|error| Failure::broker(&error))?;
+        findings.extend(found.into_iter().filter(|finding| !findings.contains(finding)).collect::<Vec<_>>());
+    }
+    Ok(findings)
+}
+
+fn failed(subject: &str, failure: &Failure) -> Finding {
+    finding(Level::Failure, subject, &failure.what, &failure.next)
 }
 
 fn finding(level: Level, subject: &str, found: &str, advice: &str) -> Finding {

@@ -135,19 +135,18 @@ impl Bulk {
         Ok(Exit::Good)
     }
 
+    /// Nothing found is a bad answer, however it was looked for.
     fn nothing(&self, change: Change) -> Outcome<Exit> {
         if self.json {
             output::json::print(&json!({ change.past(): 0, "matching": 0, "ids": [] }))?;
-            return Ok(Exit::Good);
+            return Ok(Exit::Bad);
         }
-        if self.filter.names_messages() {
-            return Err(Failure::bad(
-                "no dead letter matches",
-                "`postrider explain ID` tells where the message is; somebody else may have been faster",
-            ));
-        }
-        output::print("no dead letter matches")?;
-        Ok(Exit::Good)
+        let next = if self.filter.names_messages() {
+            "`postrider explain ID` tells where the message is; somebody else may have been faster"
+        } else {
+            "`postrider dead list` shows the dead letters there are; somebody else may have been faster"
+        };
+        Err(Failure::bad("no dead letter matches", next))
     }
 
     /// Changes what the filter means, some at a time.

@@ -108,6 +108,7 @@ mod tests {
             held: Vec::new(),
             oldest_age: None,
             recent_errors: Vec::new(),
+            unrouted: Vec::new(),
             members: vec![member(0), member(5)],
             lanes: owners.iter().enumerate().map(lane).collect(),
         }

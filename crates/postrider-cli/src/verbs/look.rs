@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use postrider_core::StoreStatus;
+use postrider_core::{StoreStatus, TopicPattern};
 
 use crate::admin::report::{DestinationReport, Report};
 
@@ -13,6 +13,8 @@ pub(crate) struct Look {
     pub(crate) store: StoreStatus,
     /// What the relay says, or why it could not be asked.
     pub(crate) relay: Result<Report, String>,
+    /// The topics that the routes configured here lead.
+    pub(crate) routes: Vec<TopicPattern>,
 }
 
 impl Look {

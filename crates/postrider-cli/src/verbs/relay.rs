@@ -84,7 +84,10 @@ impl Relay {
                 opened = wiring::open(config) => opened,
             };
             match opened {
-                Ok(store) => return Ok(Some(store)),
+                Ok(store) => {
+                    wiring::agree_on_lanes(config, &*store)?;
+                    return Ok(Some(store));
+                }
                 Err(error) if !self.until_empty && waits(error.kind()) => {
                     let story = redact::scrub(&error.story());
                     tracing::warn!("the outbox is away, trying again in {}ms: {story}", pause.as_millis());

@@ -77,7 +77,8 @@ impl Status {
                 Err(format!("relay {} answers there, and it is not a member of this outbox", report.relay))
             }
         });
-        Ok(Look { store, relay })
+        let routes = config.routes.iter().map(|route| route.topics.clone()).collect();
+        Ok(Look { store, relay, routes })
     }
 }
 
@@ -201,7 +202,7 @@ fn as_json(config: &Config, look: &Look, verdict: &Verdict) -> Value {
             "waiting": count(held.waiting),
         })).collect::<Vec<_>>(),
         "due": look.due(), "oldest_due_seconds": store.oldest_age.map(|age| age.as_secs_f64()),
-        "recent_errors": store.recent_errors,
+        "recent_errors": store.recent_errors, "unrouted": store.unrouted,
         "lanes": {
             "total": store.lanes.len(),
             "owned": store.lanes.iter().filter(|lane| lane.owner.is_some()).count(),

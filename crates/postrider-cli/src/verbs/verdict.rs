@@ -92,7 +92,7 @@ pub(crate) fn at_once(look: &Look) -> Option<Verdict> {
         };
         return Some(Verdict::new(Word::Stuck, cause, next));
     }
-    None
+    unrouted(look)
 }
 
 /// What two looks tell, `apart` from each other.
@@ -177,6 +177,25 @@ fn paused_verdict(paused: &DestinationReport) -> Verdict {
     )
 }
 
+/// Messages whose topic no route leads wait for a better configuration, whatever else is moving.
+fn unrouted(look: &Look) -> Option<Verdict> {
+    let topics = &look.store.unrouted;
+    let led = |topic: &String| look.routes.iter().any(|pattern| pattern.matches(topic));
+    let named = topics.iter().map(|topic| visible(topic)).collect::<Vec<_>>().join(", ");
+    let cause = match topics.len() {
+        0 => return None,
+        1 => format!("no route of the relay leads the topic {named}: its messages wait"),
+        _ => format!("no route of the relay leads these topics: {named}; their messages wait"),
+    };
+    let next = if topics.iter().all(led) {
+        "the configuration read here has a route: restart the relay if it runs without it; within a minute they are tried again"
+    } else {
+        "add a route for the topic or a default route ([[route]] with topics = \"#\" leads every topic), and restart the \
+         relay: within a minute they are tried again"
+    };
+    Some(Verdict::new(Word::Stuck, cause, next))
+}
+
 /// Nothing is due but what waits behind held keys: it does not move before somebody decides.
 fn held(look: &Look) -> Option<Verdict> {
     let waiting = look.store.held_back.value();
@@ -217,7 +236,7 @@ fn idle(look: &Look) -> Verdict {
 
 #[cfg(test)]
 mod tests {
-    use postrider_core::{Measured, MemberStatus, StoreStatus};
+    use postrider_core::{Measured, MemberStatus, StoreStatus, TopicPattern};
     use uuid::Uuid;
 
     use super::*;
@@ -235,6 +254,7 @@ mod tests {
             held: Vec::new(),
             oldest_age: (pending > 0).then(|| Duration::from_secs(age)),
             recent_errors: Vec::new(),
+            unrouted: Vec::new(),
             members: vec![MemberStatus { id: Uuid::nil(), name: "a".to_owned(), lease_left: Duration::from_secs(5) }],
             lanes: Vec::new(),
         }
@@ -245,7 +265,7 @@ mod tests {
     }
 
     fn look(pending: u64, age: u64) -> Look {
-        Look { store: store(pending, age), relay: Ok(report()) }
+        Look { store: store(pending, age), relay: Ok(report()), routes: Vec::new() }
     }
 
     #[test]
@@ -275,6 +295,20 @@ mod tests {
         let mut delayed = look(5, 0);
         delayed.store.delayed = Measured::Exact(5);
         assert_eq!(at_once(&delayed).unwrap().word, Word::Idle);
+    }
+
+    #[test]
+    fn topics_without_a_route_are_stuck_whatever_else_moves_and_a_mended_configuration_is_seen() {
+        let mut look = look(3, 10);
+        look.store.unrouted = vec!["mail.sent".to_owned(), "paid".to_owned()];
+        let verdict = at_once(&look).unwrap();
+        assert_eq!(verdict.word, Word::Stuck);
+        assert!(verdict.cause.contains("mail.sent, paid"), "{verdict:?}");
+        assert!(verdict.next.contains("add a route") && verdict.next.contains("a default route"), "{verdict:?}");
+        look.routes = vec![TopicPattern::parse("mail.#").unwrap()];
+        assert!(at_once(&look).unwrap().next.contains("add a route"), "one of them still lacks a route");
+        look.routes = vec![TopicPattern::every()];
+        assert!(at_once(&look).unwrap().next.contains("restart the relay if"), "the relay may be an older one");
     }
 
     #[test]

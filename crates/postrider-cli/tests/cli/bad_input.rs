@@ -26,6 +26,20 @@ fn an_unreachable_database() {
 }
 
 #[test]
+fn a_mistyped_command_names_the_nearest_and_whose_help_to_read() {
+    let place = Place::empty();
+    place.run(&["relya"]).ends(2).says(&["similar subcommand exists: 'relay'", "next: postrider --help"]);
+    place
+        .run(&["dead", "replay", "--topik", "k"])
+        .ends(2)
+        .says(&["exists: '--topic'", "next: postrider dead replay --help"]);
+    place.run(&["explain"]).ends(2).says(&["required arguments", "next: postrider explain --help"]);
+    place.run(&["--help"]).good();
+    place.run(&["--version"]).good();
+    assert!(place.run(&["status", "--help"]).good().out.contains("Usage: postrider status"));
+}
+
+#[test]
 fn no_database_named_at_all() {
     Place::empty().run(&["status"]).ends(2).says(&["no outbox is named", "--store URL"]);
 }
@@ -140,6 +154,38 @@ async fn an_endpoint_that_answers_400_makes_a_dead_letter_of_that_message_alone(
         "{}",
         status.out
     );
+}
+
+/// Every verb that goes by the number of lanes refuses one that the tables do not have; without the setting, or with the
+/// right one, they decide.
+pub fn lanes_that_contradict_the_tables(place: &Place, store: &str) {
+    let on = |lanes: &str, verb: &[&str]| {
+        let setting = [("POSTRIDER_OUTBOX__LANES", lanes), ("POSTRIDER_OUTBOX__STORE", store)];
+        place.run_with(if lanes.is_empty() { &setting[1..] } else { &setting }, verb)
+    };
+    on("4", &["migrate"]).good();
+    let relay = ["relay", "--until-empty", "--broker", "file:out.jsonl", "--admin-listen", "off"];
+    let daemon = ["relay", "--broker", "file:out.jsonl", "--admin-listen", "off"];
+    let check = ["check", "--broker", "file:out.jsonl", "--json"];
+    let words = ["outbox.lanes is 9", "have 4 lanes", "next: set outbox.lanes to 4 or remove the setting"];
+    for verb in [&relay[..], &daemon, &["migrate", "--check"], &["migrate"]] {
+        on("9", verb).ends(2).says(&words);
+    }
+    let findings = on("9", &check).ends(1).json();
+    let failed: Vec<_> =
+        findings["findings"].as_array().unwrap().iter().filter(|finding| finding["level"] == "failure").collect();
+    assert_eq!((failed.len(), &failed[0]["subject"]), (1, &"lanes".into()), "{findings}");
+    assert!(failed[0]["advice"].as_str().unwrap().contains("set outbox.lanes to 4"), "{findings}");
+    for lanes in ["4", ""] {
+        for verb in [&relay[..], &["migrate", "--check"], &["migrate"], &check] {
+            on(lanes, verb).good();
+        }
+    }
+}
+
+#[test]
+fn a_setting_of_lanes_that_contradicts_the_tables_is_refused_on_sqlite() {
+    lanes_that_contradict_the_tables(&Place::empty(), "sqlite:app.db");
 }
 
 #[test]

@@ -172,6 +172,38 @@ async fn a_missing_jetstream_stream_pauses_the_destination_until_it_is_created()
     assert_eq!(stream.info().await.unwrap().state.messages, 1);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn check_fails_where_no_jetstream_stream_covers_what_a_route_sends() {
+    let Some((server, context)) = nats().await else { return };
+    let place = Place::migrated();
+    let check = |route: &str| {
+        let broker = format!("[broker.bus]\nurl = \"{}\"\n", server.url());
+        place.write("postrider.toml", format!("{broker}{route}"));
+        place.on(&["check"])
+    };
+    let by_topic = "[[route]]\ntopics = \"orders.#\"\n";
+    let literal = "[[route]]\ndestination = \"orders.all\"\n";
+    let nested = "[[route]]\ntopics = \"*.placed\"\ndestination = \"shop.{topic}\"\n";
+    let forwards = "[retry]\non_dead = \"forward\"\n[forward]\nbroker = \"bus\"\ndestination = \"dead.{topic}\"\n";
+    for (route, subjects) in [
+        ("", "nats stream add NAME --subjects \"orders.>\""),
+        (by_topic, "nats stream add NAME --subjects \"orders,orders.>\""),
+        (literal, "nats stream add NAME --subjects \"orders.all\""),
+        (nested, "nats stream add NAME --subjects \"shop.*.placed\""),
+    ] {
+        let run = check(route);
+        assert!(run.ends(1).out.contains("FAILURE") && run.out.contains(subjects), "{}", run.out);
+    }
+    context.create_stream(orders()).await.unwrap();
+    for route in ["", by_topic, literal] {
+        check(route).good();
+    }
+    let dead = format!("{by_topic}{forwards}");
+    for (route, subject) in [(nested, "shop.*.placed"), (&dead, "dead.orders.>")] {
+        assert!(check(route).ends(1).out.contains(subject), "{route}");
+    }
+}
+
 /// What a message's headers take on the wire.
 fn weight(headers: &async_nats::HeaderMap) -> usize {
     let line = |(name, values): (&async_nats::HeaderName, &Vec<async_nats::HeaderValue>)| -> usize {

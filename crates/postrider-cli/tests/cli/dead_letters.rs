@@ -107,7 +107,7 @@ async fn a_bulk_replay_is_counted_confirmed_and_keeps_the_ids() {
     assert_eq!(total(&place.on(&["dead", "list", "--json"])), 5);
     let run = place.on(&["dead", "replay", "--yes", "--rate", "50", "--json"]);
     assert_eq!(run.good().json()["replayed"], 5);
-    assert_eq!(place.on(&["dead", "replay", "--yes", "--json"]).good().json()["replayed"], 0);
+    assert_eq!(place.on(&["dead", "replay", "--yes", "--json"]).ends(1).json()["replayed"], 0);
     place.drain("file:out.jsonl", &[]).good();
     let mut arrived: Vec<String> =
         lines(&place.path("out.jsonl")).iter().map(|line| line["id"].as_str().unwrap().to_owned()).collect();
@@ -125,6 +125,18 @@ async fn one_message_is_replayed_or_discarded_without_confirmation() {
     assert_eq!(total(&place.on(&["dead", "list", "--json"])), 0);
     let status = place.on(&["status", "--json"]).json();
     assert_eq!(status["pending"]["value"], 1);
+}
+
+#[test]
+fn a_change_that_matches_nothing_ends_with_1() {
+    let place = Place::migrated();
+    for verb in ["replay", "discard"] {
+        for filter in [&["--key", "k"][..], &["--key", "k", "--yes"], &["--topic", "a", "--dry-run"]] {
+            let asked = [&["dead", verb], filter].concat();
+            place.on(&asked).ends(1).says(&["no dead letter matches", "next: `postrider dead list`"]);
+            assert_eq!(place.on(&[&asked[..], &["--json"]].concat()).ends(1).json()["matching"], 0);
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

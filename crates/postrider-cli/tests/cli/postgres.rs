@@ -77,6 +77,12 @@ async fn a_schema_and_a_prefix_of_ones_own() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_setting_of_lanes_that_contradicts_the_tables_is_refused_on_postgresql() {
+    let url = postgres::shared().await.unwrap().fresh_database().await.unwrap();
+    crate::bad_input::lanes_that_contradict_the_tables(&Place::empty(), &url);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wrong_password_is_said_and_not_shown() {
     let place = Place::empty();
     let (server, url) = migrated(&place).await;
@@ -96,6 +102,19 @@ async fn a_wrong_password_is_said_and_not_shown() {
     // The password is right; this role may not read the tables.
     run.ends(2).says(&[]).hides("right-canary");
     assert!(!run.err.contains("password authentication failed"), "{}", run.err);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_secret_that_is_an_ordinary_word_leaves_the_words_of_messages() {
+    let place = Place::empty();
+    let (server, url) = migrated(&place).await;
+    server.psql("postgres", "create role postrider login password 'postrider'").await.unwrap();
+    let wrong = server.url_as("postrider", "outbox", database(&url));
+    let run = place.run(&["status", "--store", &wrong]);
+    run.ends(2).says(&["user \"postrider\""]).hides("outbox@").hides("***");
+    let right = server.url_as("postrider", "postrider", database(&url));
+    let shown = place.run(&["config", "show", "--store", &right]);
+    assert!(shown.good().out.contains("postgres://postrider:***@"), "{}", shown.out);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -39,6 +39,7 @@ on_each_database! {
     until_empty_ends_with_0_and_counts_what_is_left_on_its_last_line
     until_empty_ends_with_1_when_the_destination_stays_paused
     explain_tells_a_delivered_a_set_aside_a_retrying_and_a_dead_message_apart
+    status_is_stuck_where_messages_wait_whose_topic_has_no_route
 }
 
 /// What the file of the broker `file:out.jsonl` says was delivered, by id, sorted.
@@ -161,4 +162,28 @@ async fn explain_tells_a_delivered_a_set_aside_a_retrying_and_a_dead_message_apa
         told.contains("the lease of its relay mover has run out").then_some(told)
     });
     assert!(told.contains("next: start a relay") && !told.contains("relayed by"), "{told}");
+}
+
+async fn status_is_stuck_where_messages_wait_whose_topic_has_no_route(shop: Shop) {
+    let routed = |topics: &str| {
+        let text = format!("[broker.out]\nurl = \"file:out.jsonl\"\n[[route]]\ntopics = \"{topics}\"\n");
+        shop.place.write("postrider.toml", text);
+    };
+    routed("orders.#");
+    shop.enqueue(&[("mail.sent", "k", "x"), ("mail.sent", "k", "behind it"), ("orders.placed", "k2", "y")]);
+    let relay = shop.configured();
+    let status = || shop.on(&["status", "--admin", &relay.admin]);
+    let stuck = until("a verdict", || Some(status()).filter(|run| run.code == 1 && run.out.contains("no route")));
+    let words = ["verdict: stuck: no route of the relay leads the topic mail.sent", "next: add a route for the topic"];
+    assert!(words.iter().all(|word| stuck.out.contains(word)), "{}", stuck.out);
+    let json = shop.on(&["status", "--json", "--admin", &relay.admin]).ends(1).json();
+    assert_eq!((&json["verdict"], &json["unrouted"]), (&"stuck".into(), &serde_json::json!(["mail.sent"])), "{json}");
+    routed("#");
+    assert!(status().ends(1).out.contains("next: the configuration read here has a route: restart the relay"));
+    drop(relay);
+    let mended = shop.configured();
+    shop.sql("update postrider_outbox set next_attempt_at = created_at where next_attempt_at is not null").await;
+    until("an idle outbox", || {
+        Some(shop.on(&["status", "--admin", &mended.admin])).filter(|run| run.out.contains("verdict: idle"))
+    });
 }

@@ -73,6 +73,12 @@ impl Shop {
         self.place.start(&mut self.place.command(&[&fixed, &["--log-format", "json"][..], more].concat()))
     }
 
+    /// Starts a relay to where the file of the configuration says, and waits until it has an admin address.
+    pub fn configured(&self) -> Relay {
+        let fixed = ["relay", "--store", &self.url, "--admin-listen", "127.0.0.1:0", "--log-format", "json"];
+        self.place.start(&mut self.place.command(&[&fixed[..], &["--relay-lease", "2s"]].concat()))
+    }
+
     /// Runs a statement and returns its rows, one per line, columns separated by `|`.
     pub async fn sql(&self, sql: &str) -> String {
         match &self.tables {

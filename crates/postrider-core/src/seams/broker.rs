@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::address::Destination;
+use crate::address::{Destination, DestinationTemplate};
 use crate::error::{Error, Result};
 use crate::lane::{Lane, Term};
 use crate::message::Message;
+use crate::retry::TopicPattern;
 use crate::row::GivenUp;
 use crate::seams::Finding;
 
@@ -170,6 +171,16 @@ pub trait Broker: Send + Sync + Debug {
     /// # Errors
     /// `Unavailable` or `Config`, with what to do.
     async fn check(&self, destinations: &[Destination]) -> Result<Vec<Finding>>;
+
+    /// The same for a route whose destination depends on the topic: fails when no message of these topics has a place
+    /// there. Nothing is said where that cannot be known.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Config`, with what to do.
+    async fn check_route(&self, topics: &TopicPattern, destination: &DestinationTemplate) -> Result<Vec<Finding>> {
+        let _ = (topics, destination);
+        Ok(Vec::new())
+    }
 
     /// Flushes and disconnects.
     async fn close(&self);

@@ -88,6 +88,9 @@ pub struct StoreStatus {
     pub oldest_age: Option<Duration>,
     /// The last failures of retrying messages, newest first, at most five: destination and text.
     pub recent_errors: Vec<String>,
+    /// Topics of retrying messages whose last attempt found no route, at most five; of very many retrying messages some
+    /// are looked at.
+    pub unrouted: Vec<String>,
     /// The members.
     pub members: Vec<MemberStatus>,
     /// The lanes.

@@ -1,6 +1,6 @@
 //! What people and the housekeeping need.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -12,7 +12,7 @@ use postrider_core::{
 
 use super::MemoryStore;
 use super::tables::{Stored, Tables};
-use crate::failures::{between, latest};
+use crate::failures::{between, found_no_route, latest};
 
 /// The operator's side.
 #[derive(Debug)]
@@ -21,6 +21,7 @@ pub(super) struct MemoryOperator(pub(super) MemoryStore);
 const EXPLAINED: usize = 100;
 const RECENT: usize = 5;
 const HELD_KEYS: usize = 5;
+const UNROUTED: usize = 5;
 
 #[async_trait]
 impl Operator for MemoryOperator {
@@ -42,6 +43,11 @@ impl Operator for MemoryOperator {
             .filter(|stored| stored.state == RowState::Pending && stored.errors.is_some())
             .collect();
         retried.sort_by_key(|stored| std::cmp::Reverse(stored.last_attempt_at));
+        let unrouted: BTreeSet<String> = retried
+            .iter()
+            .filter(|stored| stored.dead_reason.is_none() && stored.errors.as_deref().is_some_and(found_no_route))
+            .map(|stored| stored.message.topic.as_str().to_owned())
+            .collect();
         Ok(StoreStatus {
             pending: count(&live),
             retrying: count(&|stored| stored.state == RowState::Pending && stored.next_attempt_at.is_some()),
@@ -53,6 +59,7 @@ impl Operator for MemoryOperator {
             held: held_keys(&tables, bound),
             oldest_age: oldest.max(),
             recent_errors: retried.iter().filter_map(|stored| latest(stored.errors.as_deref()?)).take(RECENT).collect(),
+            unrouted: unrouted.into_iter().take(UNROUTED).collect(),
             members: tables.members.keys().filter_map(|id| member(&tables, *id)).collect(),
             lanes: tables
                 .leases

@@ -122,6 +122,14 @@ select o.errors::text as errors from {outbox} o
  where o.state = 0 and o.next_attempt_at is not null and o.errors is not null
  order by o.last_attempt_at desc nulls last limit 5";
 
+/// A failure at no destination is one for want of a route, unless the row is given up and on its way as a dead letter.
+pub(super) const UNROUTED: &str = "\
+select distinct r.topic from (
+  select o.topic, o.errors from {outbox} o
+   where o.state = 0 and o.next_attempt_at is not null and o.errors is not null and o.dead_reason is null
+   limit 10000) r
+ where case when json_typeof(r.errors) = 'array' then r.errors -> -1 ->> 'destination' = '' end order by r.topic limit 5";
+
 pub(super) const MEMBERS: &str = "\
 select id, name, greatest((extract(epoch from expires_at - clock_timestamp()) * 1000000)::bigint, 0) as lease_left
   from {relay} where isfinite(expires_at) order by name, id";

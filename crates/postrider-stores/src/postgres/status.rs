@@ -7,7 +7,7 @@ use tokio_postgres::types::Type;
 
 use super::decode::get;
 use super::link::{Link, Parameter};
-use super::operator_sql::{COUNT, ESTIMATES, EXCEPTIONS, HELD, HELD_BACK, LANES, MEMBERS, OLDEST, RECENT};
+use super::operator_sql::{COUNT, ESTIMATES, EXCEPTIONS, HELD, HELD_BACK, LANES, MEMBERS, OLDEST, RECENT, UNROUTED};
 use crate::failures::latest;
 
 /// Rows that a count looks at, at most: what it costs is bounded, however many dead ones stand before the others.
@@ -38,6 +38,7 @@ pub(super) async fn status(link: &mut Link, bound: u32) -> Result<StoreStatus> {
     let sql = names.fill(HELD_BACK);
     let held_back: i64 = get(&link.query_one("counting behind held keys", &sql, &bounded).await?, "held_back")?;
     let recent = link.query("reading recent failures", &names.fill(RECENT), &[]).await?;
+    let unrouted = link.query("looking for topics without a route", &names.fill(UNROUTED), &[]).await?;
     Ok(StoreStatus {
         pending,
         retrying: measured("retrying", estimate("exceptional")?)?,
@@ -49,6 +50,7 @@ pub(super) async fn status(link: &mut Link, bound: u32) -> Result<StoreStatus> {
         held,
         oldest_age: oldest.first().map(|row| get(row, "age").map(micros)).transpose()?,
         recent_errors: recent.iter().filter_map(|row| latest(row.try_get("errors").ok()?)).collect(),
+        unrouted: unrouted.iter().map(|row| get(row, "topic")).collect::<Result<_>>()?,
         members: members(link).await?,
         lanes: lanes(link).await?,
     })

@@ -63,6 +63,12 @@ const RECENT_ERRORS: &str = r#"select errors from (select errors, last_attempt_a
   indexed by "{p}outbox_due" where state = 0 and (next_attempt_at is not null or deliver_at is not null)
   and next_attempt_at is not null and typeof(errors) = 'text' limit ?1)
 order by last_attempt_at desc limit 5"#;
+/// A failure at no destination is one for want of a route, unless the row is given up and on its way as a dead letter.
+const UNROUTED: &str = r#"select distinct topic from (select topic, errors from "{p}outbox"
+  indexed by "{p}outbox_due" where state = 0 and (next_attempt_at is not null or deliver_at is not null)
+  and next_attempt_at is not null and typeof(errors) = 'text' and typeof(topic) = 'text' and dead_reason is null
+  limit 10000)
+where case when json_valid(errors) then json_extract(errors, '$[#-1].destination') = '' end order by topic limit 5"#;
 const MEMBERS: &str = r#"select id, name, expires_at from "{p}relay" order by id"#;
 const LANES: &str = r#"select lane, owner, term from "{p}lane" order by lane"#;
 
@@ -101,6 +107,7 @@ pub(super) fn status(session: &mut Session<'_>, bound: u32) -> Result<StoreStatu
             held: held(&counted, up_to, now)?,
             oldest_age: oldest(statements, now)?,
             recent_errors: recent_errors(statements, up_to)?,
+            unrouted: statements.all(UNROUTED, [], |row| row.get(0))?,
             members: statements.all(MEMBERS, [], |row| member(row, now))?,
             lanes: statements.all(LANES, [], |row| {
                 let owner: Option<String> = row.get(1)?;

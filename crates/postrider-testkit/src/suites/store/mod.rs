@@ -167,6 +167,7 @@ macro_rules! store_suite {
                 the_status_counts_exactly_up_to_the_bound
                 the_status_says_when_it_estimates
                 the_status_names_members_lanes_and_errors
+                the_status_names_topics_that_no_route_leads
                 a_pending_a_retrying_and_a_waiting_message_are_explained
                 a_dead_and_a_delivered_message_are_explained
                 enqueue_writes_in_order_and_refuses_what_is_invalid

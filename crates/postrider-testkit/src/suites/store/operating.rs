@@ -1,10 +1,14 @@
 //! Status, explanations, enqueue, the doctor.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use postrider_core::{ErrorKind, Level, Measured, Message, Outcome, RowState, Standing, Subject, Timestamp};
+use postrider_core::{
+    Attempt, DestinationName, ErrorKind, FailedAttempt, Level, Measured, Message, Outcome, Row, RowState, Settlement,
+    Standing, Subject, Timestamp,
+};
 
-use super::bench::{Bench, SET_ASIDE, dead, id, ids, keyed, retry, settlement};
+use super::bench::{Bench, SET_ASIDE, dead, failure, id, ids, keyed, message, retry, settlement};
 use super::{LANES, StoreHarness};
 
 const LIMIT: Duration = Duration::from_secs(5);
@@ -69,6 +73,31 @@ pub async fn the_status_names_members_lanes_and_errors(harness: &dyn StoreHarnes
     }
     assert_eq!(status.recent_errors.len(), 2);
     assert!(status.recent_errors[0].contains('d') && status.recent_errors[0].contains("no"));
+}
+
+/// Topics of what is tried again because no route led it; a failure at a destination after that is another matter.
+pub async fn the_status_names_topics_that_no_route_leads(harness: &dyn StoreHarness) {
+    let mut bench = Bench::new(harness).await;
+    let of = |topic: &'static str| Message::new(topic, "x");
+    harness.write(&["mail.sent", "mail.sent", "paid", "placed"].map(of)).await;
+    let rows = bench.read().await;
+    assert_eq!(bench.operator.status(100).await.unwrap().unrouted, Vec::<String>::new());
+    let failed = |row: &Row, destination: &str| {
+        let failure = FailedAttempt { destination: DestinationName::new(destination), ..failure("no") };
+        let (waiting_for, progress) = (None, BTreeMap::new());
+        settlement(
+            row,
+            Outcome::Retry { after: Duration::ZERO, attempts: 0, waiting_for, progress, failures: vec![failure] },
+        )
+    };
+    let batch: Vec<_> =
+        rows.iter().map(|row| failed(row, if message(row).topic.as_str() == "placed" { "d" } else { "" })).collect();
+    bench.settle(&batch).await;
+    assert_eq!(bench.operator.status(100).await.unwrap().unrouted, ["mail.sent", "paid"]);
+    let due = bench.due().await;
+    let paid = due.iter().find(|row| message(row).topic.as_str() == "paid").unwrap();
+    bench.settle(&[Settlement { attempt: Attempt(2), ..failed(paid, "d") }]).await;
+    assert_eq!(bench.operator.status(100).await.unwrap().unrouted, ["mail.sent"]);
 }
 
 /// In the outbox, and behind whom.

@@ -1,0 +1,122 @@
+//! Whether any stream stores what a route sends, where the subject depends on the topic.
+
+use async_nats::jetstream::context::Context;
+use async_nats::jetstream::response::Response;
+use postrider_core::{DestinationTemplate, Error, ErrorKind, Finding, Result, TopicPattern};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::findings::{judge, unseen};
+use super::settings::Settings;
+
+/// The most streams of one route that are looked at.
+const MOST: usize = 16;
+
+/// An answer to the question for names; null when there are none.
+#[derive(Debug, Deserialize)]
+struct Names {
+    streams: Option<Vec<String>>,
+}
+
+/// Looks for streams that store a subject of the route, and at what weakens their acknowledgements.
+///
+/// # Errors
+/// `Config` when no stream stores any of them, or none that the option `stream` allows.
+pub(super) async fn look(
+    settings: &Settings,
+    context: &Context,
+    topics: &TopicPattern,
+    destination: &DestinationTemplate,
+) -> Result<Vec<Finding>> {
+    let (subjects, mut findings, mut names) = (subjects(topics, destination), Vec::new(), Vec::new());
+    for subject in &subjects {
+        // The server names the streams that have a subject in common with this one.
+        let answer: std::result::Result<Response<Names>, _> =
+            context.request("STREAM.NAMES", &json!({ "subject": subject })).await;
+        match answer {
+            Ok(Response::Ok(found)) => names.extend(found.streams.unwrap_or_default()),
+            Ok(Response::Err { error }) => return Ok(vec![unseen(subject, &error.to_string())]),
+            Err(error) => return Ok(vec![unseen(subject, &error.to_string())]),
+        }
+    }
+    names.sort();
+    names.dedup();
+    if let Some(expected) = &settings.stream {
+        names.retain(|name| name == expected);
+    }
+    let mut stored = names.len() > MOST;
+    for name in names.iter().take(MOST) {
+        match context.get_stream(name).await {
+            Ok(stream) => {
+                let config = &stream.cached_info().config;
+                // Every subject has those in common that begin with $: the server's own, as of its key-value buckets.
+                if config.subjects.iter().all(|subject| subject.starts_with('$')) {
+                    continue;
+                }
+                stored = true;
+                judge(context, config, &mut findings)?;
+            }
+            Err(error) => {
+                stored = true;
+                findings.push(unseen(name, &error.to_string()));
+            }
+        }
+    }
+    if stored { Ok(findings) } else { Err(Error::new(ErrorKind::Config, nowhere(settings, &subjects))) }
+}
+
+/// The subjects of a route, as NATS writes patterns, so that none is missing: its wildcards stand for whole words, and
+/// `>` for at least one at the end.
+fn subjects(topics: &TopicPattern, destination: &DestinationTemplate) -> Vec<String> {
+    let pattern = topics.to_string();
+    let stem = pattern.strip_suffix(".#").map(|stem| destination.with_topic(stem));
+    stem.into_iter().chain([destination.with_topic(&pattern)]).map(|text| wildcards(&text)).collect()
+}
+
+fn wildcards(text: &str) -> String {
+    let mut words = Vec::new();
+    for word in text.split('.') {
+        if word.contains('#') {
+            words.push(">");
+            break;
+        }
+        words.push(if word.contains('*') { "*" } else { word });
+    }
+    words.join(".")
+}
+
+fn nowhere(settings: &Settings, subjects: &[String]) -> String {
+    let (at, asked) = (&settings.shown, subjects.join(","));
+    let named = settings.stream.as_ref().map_or(String::new(), |name| format!(" named {name:?} (the option stream)"));
+    let name = settings.stream.as_deref().unwrap_or("NAME");
+    let (what, subjects) = match asked.as_str() {
+        ">" => ("any subject".to_owned(), "orders.>".to_owned()),
+        _ => (format!("a subject of the route, {asked:?}"), asked),
+    };
+    format!(
+        "no JetStream stream{named} at {at} covers {what}; create one for the subjects that are sent to, such as: \
+         nats stream add {name} --subjects {subjects:?} --storage file --defaults"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_route_is_asked_for_in_the_wildcards_of_nats() {
+        for (topics, destination, expected) in [
+            ("#", "{topic}", &[">"][..]),
+            ("orders.#", "{topic}", &["orders", "orders.>"]),
+            ("orders.#", "events.{topic}", &["events.orders", "events.orders.>"]),
+            ("orders.#", "{topic}.eu", &["orders.eu", "orders.>"]),
+            ("*.placed", "x.{topic}", &["x.*.placed"]),
+            ("*", "x{topic}", &["*"]),
+            ("orders.placed", "{topic}", &["orders.placed"]),
+        ] {
+            let (topics, destination) =
+                (TopicPattern::parse(topics).unwrap(), DestinationTemplate::parse(destination).unwrap());
+            assert_eq!(subjects(&topics, &destination), expected, "{topics}");
+        }
+    }
+}
