@@ -11,6 +11,7 @@
 //! | `DATABASE_URL` | `sqlite:orders.db` | or `postgres://user:password@host/database` |
 //! | `BROKER_URL` | `stdout:` | or `http://host/hook`, `nats://host:4222` |
 //! | `LISTEN` | `127.0.0.1:3000` | |
+//! | `RUST_LOG` | `info` | what of the relay's log is printed, such as `warn` or `postrider_relay=debug` |
 
 use std::env;
 use std::error::Error;
@@ -27,6 +28,7 @@ use serde::{Deserialize, Serialize};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{PgPool, SqlitePool};
 use tokio::signal;
+use tracing_subscriber::EnvFilter;
 
 type Failure = Box<dyn Error + Send + Sync>;
 
@@ -111,8 +113,15 @@ async fn asked_to_stop() {
     tokio::select! { _ = terminated => {} _ = signal::ctrl_c() => {} }
 }
 
+/// Prints what the relay logs to standard error: why it retries, why a destination pauses, what is given up.
+fn log() {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+}
+
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
+    log();
     let variable = |name: &str, default: &str| env::var(name).unwrap_or_else(|_| default.to_owned());
     let url = variable("DATABASE_URL", "sqlite:orders.db");
     let database = open(&url).await?;

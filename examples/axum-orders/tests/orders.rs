@@ -1,6 +1,6 @@
 //! The example as its reader runs it: the real program, real databases, a real receiver.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test ends at the first surprise")]
+#![expect(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -18,6 +18,8 @@ struct Service {
     process: Child,
     out: Lines<BufReader<ChildStdout>>,
     err: Lines<BufReader<ChildStderr>>,
+    /// What stood on standard error before the address.
+    log: String,
     url: String,
 }
 
@@ -34,10 +36,15 @@ impl Service {
             .unwrap();
         let out = BufReader::new(process.stdout.take().unwrap()).lines();
         let mut err = BufReader::new(process.stderr.take().unwrap()).lines();
-        let first = timeout(PATIENCE, err.next_line()).await.unwrap().unwrap().unwrap();
-        let address = first.strip_prefix("listening on ").unwrap_or_else(|| panic!("{first}"));
-        let url = format!("http://{address}/orders");
-        Self { process, out, err, url }
+        let mut log = String::new();
+        let url = loop {
+            let line = timeout(PATIENCE, err.next_line()).await.unwrap().unwrap().unwrap();
+            if let Some(address) = line.strip_prefix("listening on ") {
+                break format!("http://{address}/orders");
+            }
+            log.push_str(&line);
+        };
+        Self { process, out, err, log, url }
     }
 
     async fn order(&self, id: u64, customer: &str) -> u16 {
@@ -106,4 +113,16 @@ async fn by_default_messages_are_lines_on_standard_output() {
     let line = timeout(PATIENCE, service.out.next_line()).await.unwrap().unwrap().unwrap();
     assert!(line.contains("orders.placed") && line.contains("ann"), "{line}");
     assert_eq!(service.stop().await, ("stopped: 1 delivered".to_owned(), true));
+}
+
+#[tokio::test]
+async fn what_the_relay_logs_is_printed() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = format!("sqlite://{}/orders.db", folder.path().display());
+    let mut service = Service::start(&database, "http://127.0.0.1:9/nobody").await;
+    while !service.log.contains("destination paused") {
+        let line = timeout(PATIENCE, service.err.next_line()).await.unwrap().unwrap().unwrap();
+        service.log.push_str(&line);
+    }
+    assert!(service.log.contains("WARN") && service.log.contains("postrider_relay"), "{}", service.log);
 }

@@ -9,17 +9,20 @@ use postrider_testkit::servers::postgres;
 use tempfile::TempDir;
 
 use crate::blocks::Block;
+use crate::socket::Socket;
 
 /// A reader's machine, for one document.
 pub struct Machine {
     folder: TempDir,
     variables: Vec<(&'static str, String)>,
     _nats: Option<NatsServer>,
+    _socket: Option<Socket>,
 }
 
 impl Machine {
-    /// A machine with what the blocks use. The error says what could not be had.
-    pub async fn for_blocks(blocks: &[&Block]) -> Result<Self, String> {
+    /// A machine with what the blocks use, and with the database at the socket whose address the document gives, if it
+    /// gives one. The error says what could not be had.
+    pub async fn for_blocks(blocks: &[&Block], address: Option<&str>) -> Result<Self, String> {
         let uses = |what: &str| blocks.iter().any(|block| block.text.contains(what) || block.language == what);
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         let bin = folder.path().join("bin");
@@ -41,7 +44,12 @@ impl Machine {
             // Nothing is asked of a port that a stranger may have.
             ("POSTRIDER_ADMIN__LISTEN", format!("127.0.0.1:{}", free_port()?)),
         ];
-        if uses("$DATABASE_URL") || uses("sql") {
+        let mut socket = None;
+        if let Some(address) = address {
+            let server = Socket::start().await?;
+            variables.push(("DATABASE_URL", server.url(address)?));
+            socket = Some(server);
+        } else if uses("$DATABASE_URL") || uses("sql") {
             let cluster = postgres::shared().await.map_err(|error| format!("postgres: {error}"))?;
             let url = cluster.fresh_database().await.map_err(|error| format!("postgres: {error}"))?;
             variables.push(("DATABASE_URL", url));
@@ -51,7 +59,7 @@ impl Machine {
             false => None,
         };
         variables.extend(nats.iter().map(|server| ("NATS_URL", server.url())));
-        Ok(Self { folder, variables, _nats: nats })
+        Ok(Self { folder, variables, _nats: nats, _socket: socket })
     }
 
     /// Runs a block to its end; what it wrote to standard output. The error is all that it wrote.

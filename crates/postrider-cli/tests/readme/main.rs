@@ -8,6 +8,7 @@
 
 mod blocks;
 mod machine;
+mod socket;
 
 use std::path::{Path, PathBuf};
 
@@ -33,7 +34,7 @@ async fn run(document: &str) {
     let blocks = blocks::of(document, &text);
     let runs: Vec<&Block> = blocks.iter().filter(|block| block.what_for() == Some(Use::Run)).collect();
     assert!(!runs.is_empty(), "{document} has nothing to run");
-    let machine = match Machine::for_blocks(&runs).await {
+    let machine = match Machine::for_blocks(&runs, socket::address(&blocks)).await {
         Ok(machine) => machine,
         Err(missing) => {
             println!("NOT RUN: {missing}");
