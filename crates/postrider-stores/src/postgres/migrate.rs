@@ -5,7 +5,6 @@ use std::time::Duration;
 use postrider_core::{Error, ErrorKind, LaneCount, Result};
 use tokio_postgres::types::Type;
 
-use super::classify::working;
 use super::decode::get;
 use super::link::Link;
 use super::options::PostgresOptions;
@@ -66,12 +65,19 @@ pub async fn migrate(options: &PostgresOptions, lanes: LaneCount) -> Result<()> 
         let Err(error) = link.script(&script).await? else { return Ok(()) };
         match error.code().map(|code| code.code().to_owned()).as_deref() {
             // A lock, a deadlock, or another starter that made the same thing between our look and our own.
-            Some("55P03" | "40P01" | "40001" | "23505" | "42P07" | "XX000") if tries < TRIES => tries += 1,
+            Some(met @ ("55P03" | "40P01" | "40001" | "23505" | "42P07" | "XX000")) if tries < TRIES => {
+                tries += 1;
+                if met == "55P03" && tries == 1 {
+                    let error = link.failed("migrating", &script, error).await;
+                    let step = error.advice().map(|step| format!("; {step}")).unwrap_or_default();
+                    tracing::warn!("the migration is tried again for about a minute: {error}{step}");
+                }
+            }
             // A newer build was faster, and this one works on what it made.
             Some("PR003") => return Ok(()),
             Some("PR001") => return Err(Error::new(ErrorKind::Config, NEWER).because(error)),
             Some("PR002") => return Err(Error::new(ErrorKind::Config, LANES).because(error)),
-            _ => return Err(working("migrating", error)),
+            _ => return Err(link.failed("migrating", &script, error).await),
         }
         tokio::time::sleep(PAUSE).await;
     }
