@@ -42,6 +42,9 @@ impl Failure {
 
     /// What the store said.
     pub(crate) fn store(error: &Error) -> Self {
+        if let Some(step) = error.advice() {
+            return Self { what: one_line(&error.story()), next: one_line(step), exit: Exit::Unknown };
+        }
         let next = match error.kind() {
             ErrorKind::Unavailable => {
                 "check that the database runs and that the address (--store, outbox.store) is right, then run this again"

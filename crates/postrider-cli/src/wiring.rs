@@ -1,13 +1,17 @@
 //! Opening stores and brokers as the configuration says.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use postrider_brokers::BrokerConfig;
-use postrider_core::{Broker, DestinationTemplate, ErrorKind, LaneCount, Operator, Secret, Store};
+use postrider_core::{Broker, DestinationTemplate, Operator, Secret, Store};
 use postrider_stores::{History, MigrateOptions, StoreOptions};
 
 use crate::config::{BrokerSection, Config};
 use crate::failure::{Failure, Outcome};
+
+/// How long a verb waits for a lock: whoever typed it is told who holds it instead.
+const LOCK_WAIT: Duration = Duration::from_secs(5);
 
 /// The address of the outbox.
 pub(crate) fn store_url(config: &Config) -> Outcome<&str> {
@@ -19,11 +23,19 @@ pub(crate) fn store_url(config: &Config) -> Outcome<&str> {
     })
 }
 
-/// Opens the outbox, once.
+/// Opens the outbox for a relay, once.
 pub(crate) async fn open(config: &Config) -> postrider_core::Result<Arc<dyn Store>> {
+    opened(config, &store_options(config)).await
+}
+
+/// Opens the outbox for somebody who waits for the answer, once.
+pub(crate) async fn open_promptly(config: &Config) -> postrider_core::Result<Arc<dyn Store>> {
+    opened(config, &prompt_options(config)).await
+}
+
+async fn opened(config: &Config, options: &StoreOptions) -> postrider_core::Result<Arc<dyn Store>> {
     let url = config.outbox.store.as_ref().map_or("", Secret::reveal);
-    let options = store_options(config);
-    let opening = postrider_stores::open(url, &options);
+    let opening = postrider_stores::open(url, options);
     #[cfg(feature = "failpoints")]
     let opening = async { crate::failpoints::step("open", opening).await.map(crate::failpoints::store) };
     opening.await
@@ -34,33 +46,28 @@ pub(crate) fn store_options(config: &Config) -> StoreOptions {
     let outbox = &config.outbox;
     let named = [("schema", &outbox.schema), ("prefix", &outbox.prefix), ("pooling", &outbox.pooling)];
     let settings = named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.clone()?))).collect();
-    StoreOptions { history: if outbox.history.is_some() { History::Kept } else { History::Off }, settings }
+    let history = if outbox.history.is_some() { History::Kept } else { History::Off };
+    StoreOptions { history, settings, ..StoreOptions::default() }
+}
+
+/// The same for somebody who waits for the answer.
+fn prompt_options(config: &Config) -> StoreOptions {
+    StoreOptions { lock_wait: Some(LOCK_WAIT), ..store_options(config) }
 }
 
 fn migrate_options(config: &Config) -> MigrateOptions {
-    MigrateOptions { store: store_options(config), lanes: config.outbox.lanes }
+    MigrateOptions { store: prompt_options(config), lanes: config.outbox.lanes }
 }
 
-/// That `outbox.lanes`, where it is set, is the number that the tables have: that one alone counts.
+/// That `outbox.lanes`, where it is set, is the number that the tables have.
 pub(crate) fn agree_on_lanes(config: &Config, store: &dyn Store) -> Outcome<()> {
-    let found = store.profile().lanes.get();
-    match config.outbox.lanes.map(LaneCount::get) {
-        Some(asked) if asked != found => Err(Failure::usage(
-            format!(
-                "outbox.lanes is {asked}, and the tables have {found} lanes; the number is fixed when they are made"
-            ),
-            format!(
-                "set outbox.lanes to {found} or remove the setting; another number needs another outbox (outbox.prefix)"
-            ),
-        )),
-        _ => Ok(()),
-    }
+    postrider_stores::agree_on_lanes(store.profile().lanes, config.outbox.lanes).map_err(|error| Failure::store(&error))
 }
 
 /// The operator's side of the outbox.
 pub(crate) async fn operator(config: &Config) -> Outcome<Box<dyn Operator>> {
     store_url(config)?;
-    let store = open(config).await.map_err(|error| Failure::store(&error))?;
+    let store = open_promptly(config).await.map_err(|error| Failure::store(&error))?;
     store.operator().await.map_err(|error| Failure::store(&error))
 }
 
@@ -98,7 +105,7 @@ fn postgres_roles(_config: &Config) -> Outcome<String> {
 /// What a migration would have to do, in words; none when the tables are up to date.
 pub(crate) async fn outstanding(config: &Config) -> Outcome<Option<String>> {
     store_url(config)?;
-    match open(config).await {
+    match open_promptly(config).await {
         Ok(store) => agree_on_lanes(config, &*store).map(|()| None),
         Err(error) => {
             let failure = Failure::store(&error);
@@ -113,16 +120,8 @@ pub(crate) async fn migrate(config: &Config) -> Outcome<String> {
     let migration = postrider_stores::migrate(url, &options);
     #[cfg(feature = "failpoints")]
     let migration = crate::failpoints::step("migrate", migration);
-    if let Err(error) = migration.await {
-        // Tables with another number of lanes refuse, and can be opened: they tell how many they have.
-        if error.kind() == ErrorKind::Config
-            && let Ok(store) = open(config).await
-        {
-            agree_on_lanes(config, &*store)?;
-        }
-        return Err(Failure::store(&error));
-    }
-    let store = open(config).await.map_err(|error| Failure::store(&error))?;
+    migration.await.map_err(|error| Failure::store(&error))?;
+    let store = open_promptly(config).await.map_err(|error| Failure::store(&error))?;
     let profile = store.profile();
     Ok(format!("the tables are up to date: {}, {} lanes", profile.name, profile.lanes.get()))
 }

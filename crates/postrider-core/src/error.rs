@@ -51,6 +51,7 @@ impl fmt::Display for ErrorKind {
 pub struct Error {
     kind: ErrorKind,
     doing: String,
+    advice: Option<String>,
     source: Option<Box<dyn StdError + Send + Sync>>,
     retry_after: Option<Duration>,
     unsent: bool,
@@ -59,13 +60,21 @@ pub struct Error {
 impl Error {
     /// An error of a kind, with what was being done or what is wrong and what to do about it.
     pub fn new(kind: ErrorKind, doing: impl Into<String>) -> Self {
-        Self { kind, doing: doing.into(), source: None, retry_after: None, unsent: false }
+        Self { kind, doing: doing.into(), advice: None, source: None, retry_after: None, unsent: false }
     }
 
     /// The same error with its cause.
     #[must_use]
     pub fn because(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         self.source = Some(source.into());
+        self
+    }
+
+    /// The same error with the next step, where who made it knows better than its kind tells: one line without line
+    /// breaks. It is not part of the story.
+    #[must_use]
+    pub fn advise(mut self, step: impl Into<String>) -> Self {
+        self.advice = Some(step.into());
         self
     }
 
@@ -92,6 +101,11 @@ impl Error {
     /// What kind of thing happened.
     pub fn kind(&self) -> ErrorKind {
         self.kind
+    }
+
+    /// The next step for a person, where it is known.
+    pub fn advice(&self) -> Option<&str> {
+        self.advice.as_deref()
     }
 
     /// The delay the other side asked for, if any.

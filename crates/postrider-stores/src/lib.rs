@@ -6,6 +6,8 @@
 #[cfg(any(feature = "memory", feature = "sqlite", feature = "postgres"))]
 mod failures;
 mod history;
+#[cfg(any(feature = "sqlite-sql", feature = "postgres"))]
+mod lanes;
 #[cfg(any(feature = "memory", feature = "sqlite"))]
 mod page;
 mod registry;
@@ -22,4 +24,6 @@ pub mod postgres;
 pub mod sqlite;
 
 pub use history::History;
+#[cfg(any(feature = "sqlite-sql", feature = "postgres"))]
+pub use lanes::agree_on_lanes;
 pub use registry::{BACKENDS, Backend, MigrateOptions, Pending, StoreOptions, ddl, migrate, open, remove};

@@ -5,6 +5,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use postrider_core::{Error, ErrorKind, LaneCount, Result, Store};
 
@@ -15,6 +16,9 @@ use crate::History;
 pub struct StoreOptions {
     /// Whether delivered messages are kept; off by default.
     pub history: History,
+    /// How long a statement waits for a lock before it gives up and the error says who holds it. None, the default of a
+    /// relay: as long as a statement may take. SQLite waits 5 s for the file either way.
+    pub lock_wait: Option<Duration>,
     /// What one backend alone understands, such as `prefix`; a name it does not know is refused.
     pub settings: BTreeMap<String, String>,
 }

@@ -50,7 +50,8 @@ async fn a_certificate_is_believed_only_from_a_known_authority_and_for_the_right
     ] {
         let error = check(refused.clone()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Config, "{refused}: {error}");
-        assert!(error.story().contains("sslrootcert"), "{error}");
+        let told = format!("{error} {}", error.advice().unwrap_or_default());
+        assert!(told.contains("sslrootcert"), "{told}");
     }
 }
 

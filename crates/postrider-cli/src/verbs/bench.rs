@@ -208,7 +208,7 @@ impl Bench {
 
 /// The user's own messages would wait for ours. An outbox that is not there has none.
 async fn refuse_a_busy_outbox(config: &Config) -> Outcome<()> {
-    let store = match wiring::open(config).await {
+    let store = match wiring::open_promptly(config).await {
         Ok(store) => store,
         Err(error) if error.kind() == ErrorKind::Config => return Ok(()),
         Err(error) => return Err(Failure::store(&error)),

@@ -64,7 +64,7 @@ async fn store_findings(config: &Config) -> Outcome<Vec<Finding>> {
 }
 
 async fn opened_findings(config: &Config) -> postrider_core::Result<Vec<Finding>> {
-    let store = wiring::open(config).await?;
+    let store = wiring::open_promptly(config).await?;
     let mut findings = store.operator().await?.check().await?;
     findings.extend(wiring::agree_on_lanes(config, &*store).err().map(|failure| failed("lanes", &failure)));
     Ok(findings)

@@ -167,7 +167,7 @@ pub fn lanes_that_contradict_the_tables(place: &Place, store: &str) {
     let relay = ["relay", "--until-empty", "--broker", "file:out.jsonl", "--admin-listen", "off"];
     let daemon = ["relay", "--broker", "file:out.jsonl", "--admin-listen", "off"];
     let check = ["check", "--broker", "file:out.jsonl", "--json"];
-    let words = ["outbox.lanes is 9", "have 4 lanes", "next: set outbox.lanes to 4 or remove the setting"];
+    let words = ["has 4 lanes and 9 were asked for", "next: set outbox.lanes to 4 or remove the setting"];
     for verb in [&relay[..], &daemon, &["migrate", "--check"], &["migrate"]] {
         on("9", verb).ends(2).says(&words);
     }

@@ -12,6 +12,8 @@ mod expiring;
 mod forwarding;
 mod harness;
 mod holding;
+mod locked;
+mod next_steps;
 mod notifying;
 mod postgres;
 mod relaying;

@@ -14,7 +14,7 @@ const READER: &str = "$USER";
 pub fn address(blocks: &[Block]) -> Option<&str> {
     let lines = blocks.iter().flat_map(|block| block.text.lines());
     let exported = lines.filter_map(|line| line.split_once("export DATABASE_URL=\"")?.1.split('"').next());
-    exported.filter(|address| address.contains(FOLDER)).last()
+    exported.filter(|address| address.contains(FOLDER)).next_back()
 }
 
 /// A cluster of its own with such a socket.

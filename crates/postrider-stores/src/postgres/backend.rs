@@ -52,6 +52,9 @@ fn names(options: &StoreOptions) -> Result<Names> {
 fn read(url: &str, options: &StoreOptions) -> Result<PostgresOptions> {
     let settings = options.known(&KNOWN)?;
     let mut read = PostgresOptions::new(url)?.names(names(options)?).history(options.history);
+    if let Some(wait) = options.lock_wait {
+        read = read.lock_wait(wait);
+    }
     read = match settings.get("pooling").map(String::as_str) {
         None | Some("direct") => read,
         Some("transaction") => read.pooling(Pooling::Transaction),

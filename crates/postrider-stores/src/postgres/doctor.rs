@@ -11,7 +11,7 @@ use super::store::sequence_cache;
 
 /// What the relay's role needs, table by table.
 const PRIVILEGES: &str = "\
-select t.name, t.wanted, has_table_privilege(t.name::regclass, t.wanted) as granted
+select t.name, t.wanted, has_table_privilege(t.name::regclass, t.wanted) as granted, quote_ident(current_user) as role
   from unnest($1::text[], $2::text[]) with ordinality t (name, wanted, place) order by t.place";
 
 /// The lane expression of the table as it stands.
@@ -157,7 +157,12 @@ async fn privileges(link: &mut Link) -> Result<Vec<Finding>> {
         let (table, right, granted): (String, String, bool) =
             (get(row, "name")?, get(row, "wanted")?, get(row, "granted")?);
         if !granted {
-            missing.push(bad("privileges", format!("no {right} on {table}"), "grant it, as in roles.sql"));
+            let role: String = get(row, "role")?;
+            let advice = format!(
+                "`grant {right} on {table} to {role}`, or all that a relay needs: `grant postrider_relay to {role}` (that role \
+                 comes from `postrider migrate --roles`)"
+            );
+            missing.push(bad("privileges", format!("the role {role} has no {right} on {table}"), &advice));
         }
     }
     if missing.is_empty() {

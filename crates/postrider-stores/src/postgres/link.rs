@@ -10,12 +10,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use postrider_core::{Error, ErrorKind, Result};
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row, Statement};
 
-use super::classify::{connecting, working};
+use super::classify::{connecting, silent, working};
 use super::options::{Pooling, PostgresOptions};
 use super::tls::Connector;
+use super::{holders, rights};
 
 /// What a connection is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +35,8 @@ pub(super) enum Purpose {
 pub(super) type Parameter<'p> = (&'p (dyn ToSql + Sync), Type);
 
 const CONNECT: Duration = Duration::from_secs(10);
+/// How long an error may take to say who holds a lock, or which right is missing.
+const ASKING: Duration = Duration::from_secs(3);
 const PLANNER: &str = " -c max_parallel_workers_per_gather=0 -c jit=off -c enable_seqscan=off \
     -c enable_bitmapscan=off -c enable_sort=off";
 const PLANS: &str = " -c plan_cache_mode=force_generic_plan";
@@ -84,7 +88,8 @@ impl Link {
     /// Runs one statement and returns its rows.
     pub(super) async fn query(&mut self, doing: &str, sql: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>> {
         let open = self.take().await?;
-        let rows = self.within(doing, open.client.query_typed(sql, parameters)).await?;
+        let call = self.bounded(&open.client, open.client.query_typed(sql, parameters));
+        let rows = self.within(doing, sql, call).await?;
         self.open = Some(open);
         Ok(rows)
     }
@@ -97,7 +102,7 @@ impl Link {
         parameters: &[Parameter<'_>],
     ) -> Result<Vec<Row>> {
         let mut open = self.take().await?;
-        let rows = self.within(doing, open.query_prepared(sql, parameters)).await?;
+        let rows = self.within(doing, sql, open.query_prepared(sql, parameters)).await?;
         self.open = Some(open);
         Ok(rows)
     }
@@ -120,7 +125,8 @@ impl Link {
     /// Runs one statement and returns how many rows it changed.
     pub(super) async fn execute(&mut self, doing: &str, sql: &str, parameters: &[Parameter<'_>]) -> Result<u64> {
         let open = self.take().await?;
-        let changed = self.within(doing, open.client.execute_typed(sql, parameters)).await?;
+        let call = self.bounded(&open.client, open.client.execute_typed(sql, parameters));
+        let changed = self.within(doing, sql, call).await?;
         self.open = Some(open);
         Ok(changed)
     }
@@ -148,14 +154,9 @@ impl Link {
         let open = self.take().await?;
         let client = &open.client;
         let begin = format!("begin read only; set local statement_timeout = {}", limit.as_millis().max(1));
-        let rows = self
-            .within(doing, async {
-                client.batch_execute(&begin).await?;
-                let rows = client.query_typed(sql, parameters).await?;
-                client.batch_execute("commit").await?;
-                Ok(rows)
-            })
-            .await?;
+        let begin = self.options.lock_wait.map_or(begin.clone(), |wait| format!("{begin}; {}", lock_timeout(wait)));
+        let call = in_transaction(client, begin, client.query_typed(sql, parameters));
+        let rows = self.within(doing, sql, call).await?;
         self.open = Some(open);
         Ok(rows)
     }
@@ -166,7 +167,9 @@ impl Link {
             Some(_) | None => {
                 let client = self.connect().await?;
                 let is_ours = self.options.pooling == Pooling::Direct && self.purpose == Purpose::Hot && {
-                    let asked = self.within("reading the planner's settings", client.query_typed(IS_OURS, &[])).await?;
+                    let asked = self
+                        .within("reading the planner's settings", IS_OURS, client.query_typed(IS_OURS, &[]))
+                        .await?;
                     asked.first().is_some_and(|row| row.try_get(0).unwrap_or(false))
                 };
                 Ok(Open { client, prepared: is_ours.then(HashMap::new) })
@@ -174,15 +177,60 @@ impl Link {
         }
     }
 
-    async fn within<T>(&self, doing: &str, call: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T> {
+    async fn within<T>(
+        &self,
+        doing: &str,
+        sql: &str,
+        call: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T> {
         let limit = self.options.timeout;
         match tokio::time::timeout(limit, call).await {
-            Ok(answer) => answer.map_err(|error| working(doing, error)),
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => Err(self.failed(doing, sql, error).await),
             Err(_) => Err(timed_out(doing, limit)),
         }
     }
 
+    /// A call whose statement waits for locks as long as the options say: in a transaction, because a pooler gives the
+    /// server's connection to somebody else after it.
+    async fn bounded<T>(
+        &self,
+        client: &Client,
+        call: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T, tokio_postgres::Error> {
+        match self.options.lock_wait {
+            None => call.await,
+            Some(wait) => in_transaction(client, format!("begin; {}", lock_timeout(wait)), call).await,
+        }
+    }
+
+    /// What a failed statement means. Who holds a lock and which right is missing is asked on another connection: that of
+    /// the statement is in doubt.
+    pub(super) async fn failed(&self, doing: &str, sql: &str, error: tokio_postgres::Error) -> Error {
+        let code = error.code().cloned();
+        let message = error.as_db_error().map(|told| told.message().to_owned()).unwrap_or_default();
+        let plain = working(doing, error);
+        let asking = async {
+            match (code, self.options.lock_wait) {
+                (Some(SqlState::LOCK_NOT_AVAILABLE), Some(_)) => {
+                    Some(holders::locked(&self.fresh().await.ok()?, &self.options.names, doing, sql).await)
+                }
+                (Some(SqlState::INSUFFICIENT_PRIVILEGE), _) if self.purpose == Purpose::Cold => {
+                    rights::missing(&self.fresh().await.ok()?, &self.options.names, doing, sql, &message).await
+                }
+                _ => None,
+            }
+        };
+        tokio::time::timeout(ASKING, asking).await.ok().flatten().unwrap_or(plain)
+    }
+
     async fn connect(&mut self) -> Result<Client> {
+        let client = self.fresh().await?;
+        self.generation += 1;
+        Ok(client)
+    }
+
+    async fn fresh(&self) -> Result<Client> {
         let mut config = self.options.config.clone();
         config.connect_timeout(CONNECT).keepalives(true).keepalives_idle(Duration::from_secs(10));
         config.keepalives_interval(Duration::from_secs(5)).keepalives_retries(3);
@@ -203,11 +251,9 @@ impl Link {
         }
         let connected = tokio::time::timeout(CONNECT, config.connect(self.tls.clone())).await;
         let Ok(connected) = connected else {
-            let what = format!("cannot connect to PostgreSQL at {}; it does not answer", self.options.place);
-            return Err(Error::new(ErrorKind::Unavailable, what));
+            return Err(silent(&self.options.place));
         };
         let (client, connection) = connected.map_err(|error| connecting(&self.options, error))?;
-        self.generation += 1;
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "a connection to PostgreSQL ended");
@@ -235,6 +281,27 @@ impl Open {
         let values: Vec<&(dyn ToSql + Sync)> = parameters.iter().map(|(value, _)| *value).collect();
         self.client.query(statement, &values).await
     }
+}
+
+fn lock_timeout(wait: Duration) -> String {
+    format!("set local lock_timeout = {}", wait.as_millis().max(1))
+}
+
+/// Runs a call that has not begun in a transaction that begins like this.
+async fn in_transaction<T>(
+    client: &Client,
+    begin: String,
+    call: impl Future<Output = Result<T, tokio_postgres::Error>>,
+) -> Result<T, tokio_postgres::Error> {
+    client.batch_execute(&begin).await?;
+    let value = call.await;
+    if value.is_err() {
+        // A pooler keeps the server's connection for this transaction until it ends, and another one may be needed to tell why.
+        drop(client.batch_execute("rollback").await);
+        return value;
+    }
+    client.batch_execute("commit").await?;
+    value
 }
 
 fn only(doing: &str, mut rows: Vec<Row>) -> Result<Row> {

@@ -5,11 +5,11 @@ use std::time::Duration;
 use postrider_core::{Error, ErrorKind, LaneCount, Result};
 use tokio_postgres::types::Type;
 
-use super::classify::working;
 use super::decode::get;
 use super::link::Link;
 use super::options::PostgresOptions;
 use super::schema::{VERSION, ddl};
+use crate::agree_on_lanes;
 use crate::versions::{Fit, Versions};
 
 /// How often a migration that met a lock of the application is tried again.
@@ -51,9 +51,7 @@ pub async fn migrate(options: &PostgresOptions, lanes: LaneCount) -> Result<()> 
     let mut link = Link::cold(options)?;
     if let Some(installed) = installed(&mut link).await? {
         let fit = known(installed)?;
-        if installed.lanes != lanes {
-            return Err(other_lanes(installed.lanes, lanes));
-        }
+        agree_on_lanes(installed.lanes, Some(lanes))?;
         match fit {
             Fit::NewerAndCompatible => return Ok(()),
             Fit::Same if installed.compatible_from.is_some() => return Ok(()),
@@ -66,12 +64,19 @@ pub async fn migrate(options: &PostgresOptions, lanes: LaneCount) -> Result<()> 
         let Err(error) = link.script(&script).await? else { return Ok(()) };
         match error.code().map(|code| code.code().to_owned()).as_deref() {
             // A lock, a deadlock, or another starter that made the same thing between our look and our own.
-            Some("55P03" | "40P01" | "40001" | "23505" | "42P07" | "XX000") if tries < TRIES => tries += 1,
+            Some(met @ ("55P03" | "40P01" | "40001" | "23505" | "42P07" | "XX000")) if tries < TRIES => {
+                tries += 1;
+                if met == "55P03" && tries == 1 {
+                    let error = link.failed("migrating", &script, error).await;
+                    let step = error.advice().map(|step| format!("; {step}")).unwrap_or_default();
+                    tracing::warn!("the migration is tried again for about a minute: {error}{step}");
+                }
+            }
             // A newer build was faster, and this one works on what it made.
             Some("PR003") => return Ok(()),
             Some("PR001") => return Err(Error::new(ErrorKind::Config, NEWER).because(error)),
             Some("PR002") => return Err(Error::new(ErrorKind::Config, LANES).because(error)),
-            _ => return Err(working("migrating", error)),
+            _ => return Err(link.failed("migrating", &script, error).await),
         }
         tokio::time::sleep(PAUSE).await;
     }
@@ -142,13 +147,4 @@ fn known(installed: Installed) -> Result<Fit> {
         installed.version
     );
     Err(Error::new(ErrorKind::Config, what))
-}
-
-fn other_lanes(found: LaneCount, asked: LaneCount) -> Error {
-    let what = format!(
-        "the outbox has {} lanes and {} were asked for; the number is fixed when the outbox is created",
-        found.get(),
-        asked.get()
-    );
-    Error::new(ErrorKind::Config, what)
 }

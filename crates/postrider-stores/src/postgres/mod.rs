@@ -30,6 +30,8 @@ mod decode;
 #[cfg(feature = "postgres")]
 mod doctor;
 #[cfg(feature = "postgres")]
+mod holders;
+#[cfg(feature = "postgres")]
 mod leases;
 #[cfg(feature = "postgres")]
 mod link;
@@ -45,6 +47,8 @@ mod options;
 mod read_sql;
 #[cfg(feature = "postgres")]
 mod removal;
+#[cfg(feature = "postgres")]
+mod rights;
 #[cfg(feature = "postgres")]
 mod settle_sql;
 #[cfg(feature = "postgres")]

@@ -45,6 +45,7 @@ pub struct PostgresOptions {
     pub(super) history: History,
     pub(super) pooling: Pooling,
     pub(super) timeout: Duration,
+    pub(super) lock_wait: Option<Duration>,
 }
 
 impl PostgresOptions {
@@ -93,6 +94,7 @@ impl PostgresOptions {
             history: History::Off,
             pooling: Pooling::Direct,
             timeout: Self::TIMEOUT,
+            lock_wait: None,
         })
     }
 
@@ -128,6 +130,14 @@ impl PostgresOptions {
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
+        self
+    }
+
+    /// The same options with a limit to how long a statement of the operator waits for a lock, whose holder the error then
+    /// names; without it a lock is waited for as long as a statement may take.
+    #[must_use]
+    pub fn lock_wait(mut self, wait: Duration) -> Self {
+        self.lock_wait = Some(wait);
         self
     }
 }

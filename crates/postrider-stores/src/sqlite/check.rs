@@ -40,7 +40,10 @@ pub(super) fn check(session: &mut Session<'_>) -> Result<Vec<Finding>> {
                 level: Level::Failure,
                 subject: "write lock".to_owned(),
                 found: error.to_string(),
-                advice: "let the relay write the file and its folder, and keep write transactions short".to_owned(),
+                advice: error
+                    .advice()
+                    .unwrap_or("let the relay write the file and its folder, and keep write transactions short")
+                    .to_owned(),
             },
         },
         Finding {

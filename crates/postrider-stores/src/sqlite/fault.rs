@@ -9,10 +9,13 @@ use super::SqliteOptions;
 pub(super) fn classify(options: &SqliteOptions, doing: &str, error: rusqlite::Error) -> Error {
     let file = options.file().display();
     let (kind, advice) = match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => (
-            ErrorKind::Unavailable,
-            format!("another connection has kept {file} locked for 5 s; keep write transactions short"),
-        ),
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            let what = format!("{doing}: another process has kept {file} locked; keep write transactions short");
+            return Error::new(ErrorKind::Unavailable, what).because(error).advise(format!(
+                "see which process has the file open (`fuser -v {file}` or `lsof {file}`), let it end its transaction or stop \
+                 it, and run this again"
+            ));
+        }
         Some(ErrorCode::DiskFull) => {
             (ErrorKind::Unavailable, format!("the disk of {file} is full; nothing is lost, free some space"))
         }

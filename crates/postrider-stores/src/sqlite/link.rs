@@ -1,7 +1,8 @@
 //! One connection, off the async threads.
 
+use std::cell::Cell;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use postrider_core::{Error, ErrorKind, Result, Timestamp};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Params, Row};
@@ -111,8 +112,12 @@ fn open(options: &SqliteOptions, used_for: Use) -> Result<Connection> {
 /// Waits for another writer: SQLite's own handler sleeps up to 100 ms between two tries, so that an application which
 /// writes without a pause keeps a lease from being renewed for seconds.
 fn wait_for_the_lock(tries: i32) -> bool {
+    thread_local!(static SINCE: Cell<Instant> = Cell::new(Instant::now()));
+    if tries == 0 {
+        SINCE.set(Instant::now());
+    }
     std::thread::sleep(BETWEEN_TRIES);
-    BETWEEN_TRIES * u32::try_from(tries).unwrap_or(u32::MAX) < BUSY
+    SINCE.get().elapsed() < BUSY
 }
 
 /// Opens the file with these flags and the busy handler.

@@ -102,8 +102,7 @@ fn known(options: &SqliteOptions, facts: Facts) -> Result<(i64, LaneCount)> {
             ));
         }
     }
-    let lanes = facts.lanes.and_then(|lanes| u16::try_from(lanes).ok()).and_then(LaneCount::new);
-    let lanes = lanes.ok_or_else(|| {
+    let lanes = facts.lane_count().ok_or_else(|| {
         let file = options.file().display();
         Error::new(ErrorKind::Config, format!("{file} does not say how many lanes it has; restore its meta table"))
     })?;

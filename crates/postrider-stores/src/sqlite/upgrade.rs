@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use postrider_core::{Error, ErrorKind, LaneCount, Result};
 
+use crate::agree_on_lanes;
 use crate::versions::{Fit, Versions};
 
 /// The version of the tables that this library writes and understands.
@@ -62,6 +63,11 @@ impl From<(Option<i64>, Option<i64>, Option<i64>)> for Facts {
 }
 
 impl Facts {
+    /// The number of lanes, where there are tables and it is one.
+    pub(super) fn lane_count(self) -> Option<LaneCount> {
+        self.lanes.and_then(|lanes| u16::try_from(lanes).ok()).and_then(LaneCount::new)
+    }
+
     /// How this build stands to the tables.
     pub(super) fn fit(self) -> Fit {
         Versions { version: self.version.unwrap_or(0), compatible_from: self.compatible_from }.fit(VERSION)
@@ -107,18 +113,8 @@ pub fn script(prefix: &str, facts: Facts, asked: Option<LaneCount>) -> Result<St
             ),
         ));
     }
-    match (facts.lanes, asked) {
-        (Some(found), Some(asked)) if found != i64::from(asked.get()) => {
-            return Err(Error::new(
-                ErrorKind::Config,
-                format!(
-                    "the outbox has {found} lanes and {} are asked for: the number is fixed when the outbox is created; \
-                     leave it out or name that one",
-                    asked.get()
-                ),
-            ));
-        }
-        _ => {}
+    if let Some(found) = facts.lane_count() {
+        agree_on_lanes(found, asked)?;
     }
     if fit == Fit::NewerAndCompatible || fit == Fit::Same && facts.compatible_from.is_some() {
         return Ok(String::new());
