@@ -13,8 +13,8 @@ const READER: &str = "$USER";
 /// The address of a database at a socket that the document tells its readers to export.
 pub fn address(blocks: &[Block]) -> Option<&str> {
     let lines = blocks.iter().flat_map(|block| block.text.lines());
-    let exported = lines.filter_map(|line| line.split_once("export DATABASE_URL=\"")?.1.split('"').next());
-    exported.filter(|address| address.contains(FOLDER)).next_back()
+    let mut exported = lines.filter_map(|line| line.split_once("export DATABASE_URL=\"")?.1.split('"').next());
+    exported.find(|address| address.contains(FOLDER))
 }
 
 /// A cluster of its own with such a socket.
