@@ -127,6 +127,14 @@ impl Error {
         }
         text
     }
+
+    /// The story and, where it is known, the next step, in one line: for a log.
+    pub fn story_and_advice(&self) -> String {
+        match &self.advice {
+            Some(step) => format!("{}; {step}", self.story()),
+            None => self.story(),
+        }
+    }
 }
 
 impl fmt::Display for Error {
@@ -138,5 +146,19 @@ impl fmt::Display for Error {
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         self.source.as_deref().map(|e| e as &(dyn StdError + 'static))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_line_has_the_causes_and_the_next_step() {
+        let error = Error::new(ErrorKind::Unavailable, "cannot connect").because("refused");
+        assert_eq!(error.story_and_advice(), "cannot connect: refused");
+        let advised = error.advise("start the server");
+        assert_eq!((advised.story(), advised.advice()), ("cannot connect: refused".into(), Some("start the server")));
+        assert_eq!(advised.story_and_advice(), "cannot connect: refused; start the server");
     }
 }

@@ -118,7 +118,7 @@ impl Report {
         if !self.joined && error.kind() == ErrorKind::Config {
             return Err(error);
         }
-        let text = error.story();
+        let text = error.story_and_advice();
         if self.absence.says(Instant::now(), &text) {
             telemetry::store_away(error.kind(), &text);
         }

@@ -298,7 +298,7 @@ impl Machine {
 
     /// The store did not answer: how long to leave it alone.
     pub(super) fn store_is_away(&mut self, error: &Error) -> Duration {
-        self.notes.push(Note::StoreAway(error.kind(), error.story()));
+        self.notes.push(Note::StoreAway(error.kind(), error.story_and_advice()));
         self.absence.failed(&mut self.jitter)
     }
 
