@@ -74,6 +74,7 @@ pub(crate) fn is(secret: &str, names: &BTreeSet<String>) -> bool {
 /// The words of an address that are no secrets, in lower case: its user, its host, its database.
 pub(crate) fn names_of(address: &str) -> impl Iterator<Item = String> {
     let shown = redact::address(address);
+    let shown = shown.split(['?', '#']).next().unwrap_or_default();
     let words = shown.split(|c: char| !c.is_alphanumeric() && !matches!(c, '-' | '_'));
     words.map(str::to_ascii_lowercase).collect::<Vec<_>>().into_iter()
 }
@@ -97,11 +98,11 @@ pub(crate) fn masked(text: &str, secret: &str) -> String {
 fn stands_as_secret(before: &str, after: &str) -> bool {
     if after.starts_with('@') {
         let scheme = before.strip_suffix("://");
-        return scheme.map_or(before.ends_with(':'), |scheme| !redact::names_users(last_word(scheme)));
+        return scheme.map_or(before.ends_with([':', ',']), |scheme| !redact::names_users(last_word(scheme)));
     }
     let sign = |c: char| matches!(c, '=' | ':');
     let name = before.trim_end_matches(|c: char| sign(c) || matches!(c, '"' | '\'' | '\\' | ' '));
-    let word = last_word(name).to_ascii_lowercase();
+    let word = last_word(name).to_ascii_lowercase().replace('-', "_");
     let between = &before[name.len()..];
     if between.contains(sign) { redact::secret_name(&word) } else { between == " " && SCHEMES.contains(&word.as_str()) }
 }
@@ -120,6 +121,8 @@ mod tests {
             ("postgres://postgres:postgres@postgres/postgres", "postgres://postgres:***@postgres/postgres"),
             ("postgres://postgres@db/postgres", "postgres://postgres@db/postgres"),
             ("nats://postgres@db", "nats://***@db"),
+            ("nats://a:b@h1,postgres@h2", "nats://a:b@h1,***@h2"),
+            ("X-Api-Key: postgres", "X-Api-Key: ***"),
             (
                 "host=db user=postgres password=postgres dbname=postgres",
                 "host=db user=postgres password=*** dbname=postgres",

@@ -139,7 +139,7 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.story())
+        f.write_str(&self.story_and_advice())
     }
 }
 

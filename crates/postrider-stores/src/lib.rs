@@ -6,7 +6,6 @@
 #[cfg(any(feature = "memory", feature = "sqlite", feature = "postgres"))]
 mod failures;
 mod history;
-#[cfg(any(feature = "sqlite-sql", feature = "postgres"))]
 mod lanes;
 #[cfg(any(feature = "memory", feature = "sqlite"))]
 mod page;
@@ -24,6 +23,5 @@ pub mod postgres;
 pub mod sqlite;
 
 pub use history::History;
-#[cfg(any(feature = "sqlite-sql", feature = "postgres"))]
 pub use lanes::agree_on_lanes;
 pub use registry::{BACKENDS, Backend, MigrateOptions, Pending, StoreOptions, ddl, migrate, open, remove};

@@ -2,7 +2,7 @@
 
 use async_nats::jetstream::context::Context;
 use async_nats::jetstream::response::Response;
-use postrider_core::{DestinationTemplate, Error, ErrorKind, Finding, Result, TopicPattern};
+use postrider_core::{DestinationTemplate, Error, ErrorKind, Finding, Level, Result, TopicPattern};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -21,7 +21,7 @@ struct Names {
 /// Looks for streams that store a subject of the route, and at what weakens their acknowledgements.
 ///
 /// # Errors
-/// `Config` when no stream stores any of them, or none that the option `stream` allows.
+/// `Config` when no stream stores any of them, or none that the option `stream` allows, or none that acknowledges.
 pub(super) async fn look(
     settings: &Settings,
     context: &Context,
@@ -44,7 +44,7 @@ pub(super) async fn look(
     if let Some(expected) = &settings.stream {
         names.retain(|name| name == expected);
     }
-    let mut stored = names.len() > MOST;
+    let (mut stored, mut usable, mut refused) = (names.len() > MOST, names.len() > MOST, None);
     for name in names.iter().take(MOST) {
         match context.get_stream(name).await {
             Ok(stream) => {
@@ -54,15 +54,30 @@ pub(super) async fn look(
                     continue;
                 }
                 stored = true;
-                judge(context, config, &mut findings)?;
+                match judge(context, config, &mut findings) {
+                    Ok(()) => usable = true,
+                    Err(error) => refused = Some((name, error)),
+                }
             }
             Err(error) => {
-                stored = true;
+                (stored, usable) = (true, true);
                 findings.push(unseen(name, &error.to_string()));
             }
         }
     }
-    if stored { Ok(findings) } else { Err(Error::new(ErrorKind::Config, nowhere(settings, &subjects))) }
+    match refused {
+        // Which of the streams the messages will go to is not known.
+        Some((name, error)) if usable => findings.push(Finding {
+            level: Level::Warning,
+            subject: name.clone(),
+            found: error.story(),
+            advice: "see that nothing of this outbox is sent to it".to_owned(),
+        }),
+        Some((_, error)) => return Err(error),
+        None if !stored => return Err(Error::new(ErrorKind::Config, nowhere(settings, &subjects))),
+        None => {}
+    }
+    Ok(findings)
 }
 
 /// The subjects of a route, as NATS writes patterns, so that none is missing: its wildcards stand for whole words, and

@@ -89,7 +89,7 @@ impl Relay {
                     return Ok(Some(store));
                 }
                 Err(error) if !self.until_empty && waits(error.kind()) => {
-                    let story = redact::scrub(&error.story());
+                    let story = redact::scrub(&error.story_and_advice());
                     tracing::warn!("the outbox is away, trying again in {}ms: {story}", pause.as_millis());
                     live.waiting(story);
                     tokio::select! {

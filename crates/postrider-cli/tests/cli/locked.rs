@@ -119,7 +119,9 @@ async fn a_prepared_transaction_that_holds_the_lock_is_named_by_its_id() {
     application.batch_execute(writing).await.unwrap();
     let waiting = tokio::spawn(async move { application.batch_execute(LOCK).await });
     let (look, _) = session(&url).await;
+    let started = Instant::now();
     while look.query_one(WAITING, &[]).await.unwrap().get::<_, i64>(0) == 0 {
+        assert!(started.elapsed() < SOON, "nobody waits");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     soon(&place, &["status", "--store", &url]).ends(2).says(&["`rollback prepared 'w'`"]);

@@ -110,7 +110,6 @@ impl Machine {
         };
         let outlet = &self.outlets[destination.get()];
         let destination_is_down = outlet.nothing_accepted_since(sent.moment)
-            || excused.iter().any(|(_, error)| error.is_unsent())
             || first.kind() == ErrorKind::Throttled
             || (self.shares_connection(destination) && breaks_connections(first.kind()));
         if destination_is_down {

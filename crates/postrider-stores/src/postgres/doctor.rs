@@ -56,7 +56,11 @@ pub(super) async fn check(link: &mut Link) -> Result<Vec<Finding>> {
     let installed = match usable(link).await {
         Ok(installed) => installed,
         Err(error) => {
-            findings.push(bad("tables", error.story(), "follow the advice and run check again"));
+            findings.push(bad(
+                "tables",
+                error.story(),
+                error.advice().unwrap_or("follow the advice and run check again"),
+            ));
             return Ok(findings);
         }
     };

@@ -52,7 +52,7 @@ pub(super) async fn locked(client: &Client, names: &Names, doing: &str, sql: &st
     let holders: Vec<Holder> = found.iter().flatten().filter_map(Holder::read).collect();
     let waited = format!("{doing}: a lock on the outbox was waited for in vain");
     if holders.is_empty() {
-        let what = format!("{waited}; who held it is not to be seen any more");
+        let what = format!("{waited}; who holds it was not to be found out");
         let step = "run this again; `select pid, pg_blocking_pids(pid), query from pg_stat_activity where \
                     wait_event_type = 'Lock'` shows who waits for whom";
         return Error::new(ErrorKind::Unavailable, what).advise(step);

@@ -55,6 +55,9 @@ pub(super) async fn missing(client: &Client, names: &Names, doing: &str, sql: &s
     let missing: Vec<String> = row.try_get("missing").ok()?;
     let (role, owner) = (identifier(&role), identifier(&owner?));
     if missing.is_empty() {
+        if !(sql.contains("alter ") || sql.contains("create ")) {
+            return None;
+        }
         let what = format!("{doing}: the role {role} is not the owner of {object}, which is {owner}");
         let step = format!("run this as {owner}, or as a role that it was granted to: `grant {owner} to {role}`");
         return Some(Error::new(ErrorKind::Config, what).because(message).advise(step));

@@ -7,7 +7,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::fault::{cannot_create, classify, no_tables};
 use super::link::{Done, Session, Statements, connect};
-use super::upgrade::{FACTS, Facts, META, SWITCH_WITHIN, VERSION, WAL, script};
+use super::upgrade::{FACTS, Facts, META, SWITCH_AGAIN, SWITCH_WITHIN, VERSION, WAL, script};
 use super::{Prefix, SqliteOptions};
 use crate::versions::Fit;
 
@@ -67,6 +67,7 @@ fn switch_to_wal(connection: &Connection) -> Done<String> {
                 if refused.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && began.elapsed() < SWITCH_WITHIN =>
             {
                 connection.execute_batch("begin immediate; rollback")?;
+                std::thread::sleep(SWITCH_AGAIN);
             }
             answer => return answer,
         }

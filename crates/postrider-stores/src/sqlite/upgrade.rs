@@ -34,6 +34,9 @@ pub const WAL: &str = "pragma journal_mode = wal";
 /// How long a switch to WAL that was refused is tried again, counted from the first try.
 pub const SWITCH_WITHIN: Duration = Duration::from_secs(2);
 
+/// The pause before it is tried again: a reader refuses it too, and nothing waits for a reader.
+pub const SWITCH_AGAIN: Duration = Duration::from_millis(10);
+
 /// Makes the table in which the version and the number of lanes are kept.
 pub const META: &str =
     r#"create table if not exists "{p}meta" (name text primary key, value integer not null) without rowid"#;

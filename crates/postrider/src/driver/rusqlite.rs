@@ -135,6 +135,7 @@ fn switch_to_wal(connection: &Connection) -> rusqlite::Result<()> {
         match connection.query_row(upgrade::WAL, (), |_| Ok(())) {
             Err(refused) if sqlite::is_busy(code(&refused)) && began.elapsed() < upgrade::SWITCH_WITHIN => {
                 Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?.rollback()?;
+                std::thread::sleep(upgrade::SWITCH_AGAIN);
             }
             answer => return answer,
         }

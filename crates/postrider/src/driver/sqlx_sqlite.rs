@@ -89,6 +89,7 @@ async fn switch_to_wal(connection: &mut SqliteConnection) -> sqlx::Result<()> {
         match sqlx::raw_sql(upgrade::WAL).execute(&mut *connection).await {
             Err(refused) if sqlite::is_busy(code(&refused)) && began.elapsed() < upgrade::SWITCH_WITHIN => {
                 connection.begin_with("begin immediate").await?.rollback().await?;
+                tokio::time::sleep(upgrade::SWITCH_AGAIN).await;
             }
             answer => return answer.map(drop),
         }
