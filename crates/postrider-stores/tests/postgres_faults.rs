@@ -205,6 +205,13 @@ async fn a_crash_of_the_server_discards_what_was_read_and_loses_nothing() {
     let victim = client(&server.url()).await;
     let row = victim.query_one("select pg_backend_pid()", &[]).await.unwrap();
     signal(u32::try_from(row.get::<_, i32>(0)).unwrap(), Signal::Kill).unwrap();
+    // Until the server ends the others it has not noticed, and lets in who will be ended too.
+    for _ in 0..500 {
+        if writer.simple_query("select 1").await.is_err() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     let mut writer = None;
     for _ in 0..500 {
         if let Ok((client, connection)) = tokio_postgres::connect(&server.url(), tokio_postgres::NoTls).await {
