@@ -100,8 +100,14 @@ fn kill_again_and_again(name: &str, store: &str, folder: &Path, mut outbox: impl
         f64::from(u32::try_from(verdict.repeats).unwrap()) / f64::from(u32::try_from(kills).unwrap()),
     );
     assert!(verdict.holds(), "{verdict}");
-    assert!(outbox.pending().is_empty());
+    let left = outbox.pending();
+    assert!(left.is_empty(), "{} messages are left: {}\n{}", left.len(), dead(store), tail(&log));
     assert!(hit * 100 >= kills * 60, "inconclusive: only {hit} of {kills} kills hit messages in flight");
+}
+
+fn dead(store: &str) -> String {
+    let listed = binary(store).args(["dead", "list", "--json"]).output().unwrap();
+    String::from_utf8_lossy(&listed.stdout).into_owned()
 }
 
 fn wait_for_growth(file: &Path, child: &mut Child, log: &Path) {
