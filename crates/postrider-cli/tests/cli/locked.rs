@@ -82,6 +82,14 @@ async fn a_lock_is_told_behind_a_pooler_in_transaction_mode_which_keeps_no_setti
     assert_eq!(left, "0");
 }
 
+async fn somebody_waits(look: &Client) {
+    let started = Instant::now();
+    while look.query_one(WAITING, &[]).await.unwrap().get::<_, i64>(0) == 0 {
+        assert!(started.elapsed() < SOON, "nobody waits");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_verb_behind_a_waiting_lock_names_who_is_at_the_head() {
     let (place, server) = (Place::empty(), postgres::shared().await.unwrap());
@@ -91,12 +99,7 @@ async fn a_verb_behind_a_waiting_lock_names_who_is_at_the_head() {
     head.batch_execute(writing).await.unwrap();
     let (migration, behind) = session(&url).await;
     let altering = tokio::spawn(async move { migration.batch_execute(LOCK).await });
-    let (look, _) = session(&url).await;
-    let started = Instant::now();
-    while look.query_one(WAITING, &[]).await.unwrap().get::<_, i64>(0) == 0 {
-        assert!(started.elapsed() < SOON, "nobody waits");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    somebody_waits(&session(&url).await.0).await;
     let run = soon(&place, &["status", "--store", &url]);
     run.ends(2).says(&[&format!("held by pid {pid} "), &format!("pg_terminate_backend({pid})"), "values (...`"]);
     run.hides("canary").hides(&format!("pid {behind} "));
@@ -119,11 +122,7 @@ async fn a_prepared_transaction_that_holds_the_lock_is_named_by_its_id() {
     application.batch_execute(writing).await.unwrap();
     let waiting = tokio::spawn(async move { application.batch_execute(LOCK).await });
     let (look, _) = session(&url).await;
-    let started = Instant::now();
-    while look.query_one(WAITING, &[]).await.unwrap().get::<_, i64>(0) == 0 {
-        assert!(started.elapsed() < SOON, "nobody waits");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    somebody_waits(&look).await;
     soon(&place, &["status", "--store", &url]).ends(2).says(&["`rollback prepared 'w'`"]);
     look.batch_execute("rollback prepared 'w'").await.unwrap();
     waiting.await.unwrap().unwrap();
