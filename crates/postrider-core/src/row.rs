@@ -160,7 +160,7 @@ pub struct Head {
     pub topic: Topic,
     /// Its key.
     pub key: Option<Key>,
-    /// How many relays in a row died while they had it in their hands, as far as is recorded.
+    /// How many relays died while they had it in their hands, as far as is recorded.
     pub suspicion: u16,
     /// Whether the message changes its topic's retry policy, in a way that only the message tells.
     pub has_retry: bool,

@@ -1,6 +1,6 @@
 //! The relay's side: what it knows, what it may do, and what it makes of an answer.
 
-use postrider_core::machine::DEATHS;
+use postrider_core::machine::{DEATHS, is_convicted};
 use postrider_core::{ErrorKind, Evidence, HeldLane, Judgement, Recorded, Settled, Start, judge, trusted_until};
 
 use super::bounds::{LANES, POISON, Poison, TTL, before, lane_of, moment, policy, ticks};
@@ -134,20 +134,27 @@ impl State {
                 self.lose(place, lane);
             }
         }
-        for message in
-            members(heads).filter(|message| u16::from(self.rows[*message].suspicion) >= DEATHS).collect::<Vec<_>>()
-        {
-            self.rows[message].place = Place::RelayDied;
-            heads &= !bit(message);
-        }
-        let suspicion = |message: usize| self.rows[message].suspicion;
-        let is_head = |message: usize| heads & bit(message) != 0;
-        let waits = |message: usize| before(message).any(|earlier| is_head(earlier) && suspicion(earlier) > 0);
-        let unsuspected: Set = members(heads).filter(|one| suspicion(*one) == 0 && !waits(*one)).map(bit).sum();
-        let least = || members(heads).filter(|one| !waits(*one)).min_by_key(|one| suspicion(*one));
-        let heads = if unsuspected == 0 { least().map_or(0, bit) } else { unsuspected };
-        members(heads).for_each(|message| self.rows[message].suspicion += 1);
-        self.fetch(place, heads, poison);
+        let deaths = |message: usize| u16::from(self.rows[message].suspicion);
+        let suspects = members(heads).filter(|one| deaths(*one) + 1 >= DEATHS).count();
+        let suspicion: Vec<u16> = (0..self.rows.len()).map(deaths).collect();
+        let taken = loop {
+            let is_head = |message: usize| heads & bit(message) != 0;
+            let waits = |message: usize| before(message).any(|earlier| is_head(earlier) && suspicion[earlier] > 0);
+            let unsuspected: Set = members(heads).filter(|one| suspicion[*one] == 0 && !waits(*one)).map(bit).sum();
+            let least = || members(heads).filter(|one| !waits(*one)).min_by_key(|one| suspicion[*one]);
+            match least() {
+                Some(message) if unsuspected == 0 => {
+                    if !is_convicted(suspicion[message], suspects.saturating_sub(1)) {
+                        break bit(message);
+                    }
+                    self.rows[message].place = Place::RelayDied;
+                    heads &= !bit(message);
+                }
+                _ => break unsuspected,
+            }
+        };
+        members(taken).for_each(|message| self.rows[message].suspicion += 1);
+        self.fetch(place, taken, poison);
     }
 
     /// What was taken of a careful lane and not sent was not what kills: it is as suspect as it was before.

@@ -255,7 +255,7 @@ impl Machine {
                     self.queue(id, key.as_ref(), destination);
                 }
                 match content {
-                    Content::Head(head) => self.admit_head(id, head.id, head.suspicion),
+                    Content::Head(head) => self.admit_head(id, head.suspicion),
                     Content::Message(_) | Content::Malformed { .. } => self.resolve(id),
                 }
             }

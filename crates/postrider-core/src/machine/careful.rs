@@ -6,7 +6,8 @@
 //! suspect already is taken only when nothing else can go and nothing is in hands, one by one, the least suspected first.
 //! So a relay that dies over others raises the suspicion of those others, and one that is killed from outside, again and
 //! again, spreads it over all of them; only the message that kills goes on collecting by itself. What stands behind a
-//! suspect in the order of its key waits with it.
+//! suspect in the order of its key waits with it. Where many are suspected nearly as much as the first, the deaths speak
+//! against none of them, and more deaths are asked for ([`is_convicted`]).
 //!
 //! What may have been in the dead relay's hands: of each lane the first new and the first due rows, as many as a window
 //! holds, because they are found in that order and leave the window only by being settled. Were the dead relay's window
@@ -23,14 +24,28 @@ use super::outlet::Turn;
 use super::window::{Entry, Window};
 use crate::error::ErrorKind;
 use crate::lane::{HeldLane, Lane, Start};
-use crate::message::{Key, MessageId};
+use crate::message::Key;
 use crate::row::{Content, Row, RowId};
 use crate::seams::{DeadReason, Outcome, Page};
 
 /// The most suspected messages in memory at once, while none of the next ones was suspect before.
 const BATCH: usize = 128;
-/// A message is given up when so many relays in a row died with it in their hands.
+/// A message is given up when so many relays died with it in their hands, and no other one is suspected nearly as much.
 pub const DEATHS: u16 = 3;
+/// So many deaths more, at most, where others are suspected nearly as much.
+const DOUBT: u16 = 3;
+
+/// Whether a message with which so many relays died is what killed them, where so many others came to all but [`DEATHS`]
+/// deaths or more.
+///
+/// One death more is asked for with each of the others, three more at most. A message that kills collects deaths by
+/// itself, while whoever kills relays from outside spreads them over whatever can go: with 20 keys and 100 kills, each in
+/// the moment in which a suspect is published and not settled, innocents came to three deaths
+/// (`cargo test -p postrider-core machine::tests::careful`). The bound makes an end where many messages kill.
+#[must_use]
+pub fn is_convicted(deaths: u16, others: usize) -> bool {
+    deaths >= DEATHS + u16::try_from(others).unwrap_or(DOUBT).min(DOUBT)
+}
 
 /// What a row in the window still needs before its message may be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +93,8 @@ pub(super) struct Careful {
     hands: BTreeMap<RowId, u16>,
     /// The row that was taken by itself: nothing is taken beside it.
     alone: Option<RowId>,
+    /// Rows that came with all but [`DEATHS`] deaths or more, whatever became of them, until the careful start is over.
+    suspects: BTreeSet<RowId>,
 }
 
 impl Careful {
@@ -209,11 +226,9 @@ impl Machine {
     }
 
     /// A head came into the window.
-    pub(super) fn admit_head(&mut self, row: RowId, id: Option<MessageId>, suspicion: u16) {
-        if suspicion >= DEATHS {
-            let text = format!("{suspicion} relays in a row died while they had this message in their hands");
-            self.bury_unsent(row, id, DeadReason::RelayDied, ErrorKind::Unknown, &text);
-            return;
+    pub(super) fn admit_head(&mut self, row: RowId, suspicion: u16) {
+        if suspicion >= DEATHS - 1 {
+            self.careful.suspects.insert(row);
         }
         self.careful.heads.insert(row);
         self.resolve(row);
@@ -226,6 +241,7 @@ impl Machine {
         }
         self.end_careful_lanes();
         if self.careful.is_over() {
+            self.careful.suspects.clear();
             return;
         }
         let paused = self.paused();
@@ -266,13 +282,36 @@ impl Machine {
         } else if self.careful.alone.is_some() || self.careful.hands.len() >= BATCH {
             return;
         }
-        let (unsuspected, suspect) = self.next_heads(paused, BATCH - self.careful.hands.len());
-        if !unsuspected.is_empty() {
-            self.take(unsuspected.into_iter().map(|row| (row, 0)));
-        } else if let Some((row, suspicion)) = suspect.filter(|_| self.careful.hands.is_empty()) {
-            self.careful.alone = Some(row);
-            self.take([(row, suspicion)]);
+        loop {
+            let (unsuspected, suspect) = self.next_heads(paused, BATCH - self.careful.hands.len());
+            if !unsuspected.is_empty() {
+                return self.take(unsuspected.into_iter().map(|row| (row, 0)));
+            }
+            let Some((row, suspicion)) = suspect.filter(|_| self.careful.hands.is_empty()) else { return };
+            let others = self.careful.suspects.len() - usize::from(self.careful.suspects.contains(&row));
+            if !is_convicted(suspicion, others) {
+                self.careful.alone = Some(row);
+                return self.take([(row, suspicion)]);
+            }
+            if self.more_heads_come() {
+                return;
+            }
+            self.convict(row, suspicion);
         }
+    }
+
+    /// Whether new rows of a careful lane are still to be read, and can be: they may be as suspect as those that are here.
+    fn more_heads_come(&self) -> bool {
+        let has_room = self.window.room(1).is_some() && !self.everything_waits();
+        has_room && self.careful.lanes.values().any(|left| left.new > 0)
+    }
+
+    /// The row is what relays died of.
+    fn convict(&mut self, row: RowId, suspicion: u16) {
+        self.careful.heads.remove(&row);
+        let id = self.window.get(row).and_then(Entry::named).and_then(|(id, _)| id);
+        let text = format!("{suspicion} relays died while they had this message in their hands");
+        self.bury_unsent(row, id, DeadReason::RelayDied, ErrorKind::Unknown, &text);
     }
 
     /// The heads that may go now and stand behind none that is to wait: up to so many that are not suspect, and of the

@@ -37,7 +37,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-pub use careful::DEATHS;
+pub use careful::{DEATHS, is_convicted};
 pub use destinations::DestinationIndex;
 pub use events::{Action, Answer, Event, Flight, Note, Read, Ticket, Wanted};
 pub use ordering::Ordering;

@@ -101,7 +101,7 @@ pub enum Outcome {
         /// The destinations still owed; none means every matching one.
         waiting_for: Option<Vec<DestinationName>>,
     },
-    /// Still to be delivered as it was: how many relays in a row died with it in their hands, should this one die now.
+    /// Still to be delivered as it was: how many relays died with it in their hands, should this one die now.
     /// Of the other outcomes, those that leave it pending or set aside record what the settlement says, and the others none.
     Suspected {
         /// The number; 0 when an answer has cleared it.
@@ -161,7 +161,7 @@ pub struct Settlement {
     pub outcome: Outcome,
     /// The last attempt that was made at it, for the headers of the next.
     pub attempt: Attempt,
-    /// Of a row that is to be tried again or set aside: how many relays in a row died with it in their hands. 0 when it was
+    /// Of a row that is to be tried again or set aside: how many relays died with it in their hands. 0 when it was
     /// answered wherever it is owed; what it was when this relay never sent it, because that clears nothing.
     pub suspicion: u16,
 }

@@ -281,7 +281,7 @@ fn kill_right_after_deliveries(world: &mut World, kills: usize, deliveries: usiz
 
 #[test]
 fn a_relay_killed_from_outside_again_and_again_makes_no_dead_letters_of_innocents() {
-    for (kills, deliveries, keys) in [(30, 1, 40), (100, 2, 20), (100, 2, 2), (100, 3, 1)] {
+    for (kills, deliveries, keys) in [(30, 1, 40), (70, 1, 20), (100, 2, 20), (100, 2, 2), (100, 3, 1)] {
         let mut world = World::small(OrderInBatch::Kept, Isolation::SharedConnection);
         for n in 0..400 {
             world.keyed(&format!("k{}", n % keys));
@@ -309,6 +309,37 @@ fn a_message_with_which_three_relays_died_is_dead_and_its_key_goes_on() {
     hand.settled(&[1, 2]);
     hand.give_to(some_rows, vec![row(2, Some("k"))]);
     hand.flight(2);
+}
+
+#[test]
+fn a_message_is_not_given_up_while_others_are_suspected_nearly_as_much() {
+    let suspects = |suspicions: &[u16]| suspicions.iter().zip(1..).map(|(one, id)| head(id, None, *one)).collect();
+    let given_up = |one: &Settlement| matches!(one.outcome, Outcome::Dead { .. });
+    for (suspicions, dead, marked) in [
+        (vec![3, 1, 1], vec![], vec![(2, 2)]),
+        (vec![3, 3], vec![], vec![(1, 4)]),
+        (vec![4, 3], vec![], vec![(2, 4)]),
+        (vec![4, 4], vec![1, 2], vec![]),
+        (vec![5, 5, 5, 5, 5], vec![], vec![(1, 6)]),
+        (vec![6, 6, 6, 6, 6], vec![1, 2, 3, 4, 5], vec![]),
+    ] {
+        let mut hand = taken_over();
+        hand.give_new(suspects(&suspicions));
+        let (buried, taken): (Vec<_>, Vec<_>) = hand.settle().into_iter().partition(given_up);
+        let buried: Vec<i64> = buried.into_iter().map(|one| one.row.0).collect();
+        assert_eq!((buried, suspected(&taken)), (dead, marked), "{suspicions:?}");
+    }
+}
+
+#[test]
+fn a_message_is_given_up_only_when_all_that_may_be_as_suspect_is_read() {
+    let mut hand = taken_over();
+    let read = hand.read(new_rows).expect("a page");
+    hand.answer(read, vec![head(1, Some("a"), 3)], true);
+    assert!(hand.settles.is_empty(), "the next page may bring another suspect");
+    let read = hand.read(new_rows).expect("a page");
+    hand.answer(read, vec![head(2, Some("b"), 2)], false);
+    assert_eq!(suspected(&hand.settle()), [(2, 3)]);
 }
 
 #[test]

@@ -292,8 +292,8 @@ impl Scenario {
         let world = &self.world;
         let dead: BTreeSet<i64> = world.dead().into_iter().collect();
         let ended: BTreeSet<i64> = dead.iter().chain(&world.discarded).copied().collect();
-        // What relays die of is told by deaths alone: one that gives a message up for them began carefully, and so did
-        // the three before it.
+        // What relays die of is told by deaths alone, and a lane that is taken from a living relay looks like one: who gives
+        // a message up for them began carefully, and so did the three before it.
         let struck = |row: &i64| {
             let starts = world.careful_starts.get(&world.table.rows[row].lane).copied().unwrap_or(0);
             world.table.reasons.get(row) == Some(&DeadReason::RelayDied) && starts > DEATHS
