@@ -302,7 +302,7 @@ impl Machine {
 
     /// Whether new rows of a careful lane are still to be read, and can be: they may be as suspect as those that are here.
     fn more_heads_come(&self) -> bool {
-        let has_room = self.window.room(1).is_some() && !self.everything_waits();
+        let has_room = self.window.room(self.settings.page_rows).is_some() && !self.everything_waits();
         has_room && self.careful.lanes.values().any(|left| left.new > 0)
     }
 

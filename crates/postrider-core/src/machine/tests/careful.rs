@@ -343,6 +343,18 @@ fn a_message_is_given_up_only_when_all_that_may_be_as_suspect_is_read() {
 }
 
 #[test]
+fn a_message_is_given_up_though_more_is_to_be_read_where_there_is_too_little_room_for_it() {
+    let mut hand = Hand::with_window(1, 16);
+    hand.lose();
+    hand.gain_as(Start::Careful);
+    let read = hand.read(new_rows).expect("a page");
+    let heads = (1..=15).map(|id| head(id, Some("a"), if id == 1 { 3 } else { 0 }));
+    hand.answer(read, heads.collect(), true);
+    assert!(hand.read(new_rows).is_none());
+    assert!(matches!(hand.settle()[0].outcome, Outcome::Dead { .. }));
+}
+
+#[test]
 fn a_failure_that_leaves_the_message_waiting_clears_the_suspicion() {
     let mut hand = taken_over();
     assert_eq!(take(&mut hand, vec![head(1, Some("k"), 2)]), [(1, 3)]);
