@@ -117,6 +117,12 @@ impl Kind {
             Self::WriterCut | Self::DatabaseKill | Self::DatabaseRestart | Self::DatabaseBackend | Self::DatabaseLock
         )
     }
+
+    /// Whether the application may have to wait as long as it lasts: a process that is frozen in the middle of an SQLite
+    /// write keeps the only write lock (`docs/guarantees.md`).
+    pub fn may_keep_the_write_lock(self, store: StoreKind) -> bool {
+        self == Self::RelayPause && store == StoreKind::Sqlite
+    }
 }
 
 /// A fault to come.

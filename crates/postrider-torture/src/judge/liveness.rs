@@ -99,10 +99,14 @@ pub fn application(case: &Case<'_>) -> Finding {
     let mut finding = Finding::new("I14", "the application's transactions do not feel faults of relays and broker");
     let all = windows(&case.record.faults, Duration::from_secs(2), |_| true);
     let own = windows(&case.record.faults, Duration::from_secs(10), |fault| fault.kind.touches_application());
+    let store = case.settings.store;
+    let locked =
+        windows(&case.record.faults, Duration::from_secs(2), |fault| fault.kind.may_keep_the_write_lock(store));
     let (mut quiet, mut during, mut failed) = (Vec::new(), Vec::new(), 0_u64);
     for felt in &case.record.felt {
         let end = felt.at.after(felt.took);
-        if within(&own, felt.at) || within(&own, end) {
+        let is_excused = |at| within(&own, at) || within(&locked, at);
+        if is_excused(felt.at) || is_excused(end) {
             continue;
         }
         let hurt = within(&all, felt.at) || within(&all, end);

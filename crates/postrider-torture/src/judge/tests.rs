@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::plan::Kind;
-use crate::record::{Class, Delivered, Key, Outcome, Record, Settled, Written};
-use crate::settings::BrokerKind;
+use crate::record::{Class, Delivered, Felt, Key, Outcome, Record, Settled, Written};
+use crate::settings::{BrokerKind, StoreKind};
 use clap::Parser;
 use uuid::Uuid;
 
@@ -172,6 +172,23 @@ fn a_takeover_that_takes_too_long_is_seen() {
     };
     assert_eq!(run(4), [""; 0]);
     assert_eq!(run(40), ["I10"]);
+}
+
+#[test]
+fn the_application_waits_for_a_frozen_relay_on_sqlite_alone() {
+    let run = |store: StoreKind, kind: Kind| {
+        let run = disturbed(Class::Serialised, 1).delivers(&[1]).fault(kind, 200, 210).fault(kind, 400, 410);
+        let felt = |seconds: u64, millis: u64| {
+            let (at, took) = (Moment(seconds * SECOND), Duration::from_millis(millis));
+            (0..400).map(move |_| Felt { at, took, well: true })
+        };
+        let felt = felt(300, 10).chain(felt(205, 1_500)).chain(felt(405, 10));
+        let run = run.changes(|run| run.settings.store = store);
+        run.changes(|run| run.record.felt = felt.collect()).broken()
+    };
+    assert_eq!(run(StoreKind::Sqlite, Kind::RelayPause), [""; 0]);
+    assert_eq!(run(StoreKind::Postgres, Kind::RelayPause), ["I14"]);
+    assert_eq!(run(StoreKind::Sqlite, Kind::BrokerRefuses), ["I14"]);
 }
 
 #[test]
