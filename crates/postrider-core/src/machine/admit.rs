@@ -246,6 +246,7 @@ impl Machine {
                 given_up: row.given_up.filter(|_| row.waiting_for.is_some()).map(std::sync::Arc::new),
             },
         );
+        self.came_back(row.lane, id);
         match row.content {
             Content::Malformed { id: message, reason, .. } => self.bury_malformed(id, message, reason),
             Content::Message(_) | Content::Head(_) if ends_at.is_some_and(|end| end <= self.latest) => self.end(id),

@@ -13,7 +13,8 @@
 //! holds, because they are found in that order and leave the window only by being settled. Were the dead relay's window
 //! larger, or had rows been committed behind it since, each further death would settle a window of rows in front of the
 //! one that kills: it is reached. Rows that were set aside are looked at in the order of what happened to their keys,
-//! and may stay in the table after it: all of them, until every exceptional key was looked at once.
+//! and may stay in the table after it: all of them, until every exceptional key was looked at once. A row that goes back
+//! to the table untried, because its destination pauses or it stands behind another one, comes as a head again.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -93,6 +94,8 @@ pub(super) struct Careful {
     hands: BTreeMap<RowId, u16>,
     /// The row that was taken by itself: nothing is taken beside it.
     alone: Option<RowId>,
+    /// Rows that went back to the table untried.
+    outside: BTreeSet<(Lane, RowId)>,
     /// Rows that came with all but [`DEATHS`] deaths or more, whatever became of them, until the careful start is over.
     suspects: BTreeSet<RowId>,
 }
@@ -107,12 +110,17 @@ impl Careful {
 
     pub(super) fn forget(&mut self, lane: Lane) {
         self.lanes.remove(&lane);
+        self.outside.retain(|(of, _)| *of != lane);
+    }
+
+    fn has_outside(&self, lane: Lane) -> bool {
+        self.outside.range((lane, RowId(i64::MIN))..=(lane, RowId(i64::MAX))).next().is_some()
     }
 
     /// How the next owner of a lane is to begin, were it given away now.
     fn left(&self, lane: Lane, window: &Window) -> Start {
-        let is_careful = self.lanes.contains_key(&lane) || self.untried(window).any(|entry| entry.lane == lane);
-        if is_careful { Start::Careful } else { Start::Clean }
+        let is_careful = self.lanes.contains_key(&lane) || self.has_outside(lane);
+        if is_careful || self.untried(window).any(|entry| entry.lane == lane) { Start::Careful } else { Start::Clean }
     }
 
     /// Rows in the window that need care still.
@@ -139,7 +147,12 @@ impl Careful {
             Wanted::Sweep(..) => !left.is_over(),
             Wanted::Walk(..) | Wanted::Rows(_) => false,
         });
-        if left || again { Start::Careful } else { Start::Clean }
+        let outside = match wanted {
+            Wanted::Due(_) => self.has_outside(lane),
+            Wanted::Key(of, _) | Wanted::Sweep(of, _) => *of == lane && self.has_outside(lane),
+            Wanted::New | Wanted::Walk(..) | Wanted::Rows(_) => false,
+        };
+        if left || again || outside { Start::Careful } else { Start::Clean }
     }
 }
 
@@ -369,6 +382,19 @@ impl Machine {
         };
         let unanswered = entry.waiting.with(entry.parked).without(entry.answered);
         if entry.was_sent() && unanswered.is_empty() { 0 } else { before }
+    }
+
+    /// A row leaves memory and stays in the table.
+    pub(super) fn goes_back(&mut self, row: RowId, entry: &Entry) {
+        let unanswered = entry.waiting.with(entry.parked).without(entry.answered);
+        if entry.care != Care::None && !(entry.was_sent() && unanswered.is_empty()) {
+            self.careful.outside.insert((entry.lane, row));
+        }
+    }
+
+    /// A row came into memory.
+    pub(super) fn came_back(&mut self, lane: Lane, row: RowId) {
+        self.careful.outside.remove(&(lane, row));
     }
 
     /// The relay lives, and the row is not on its way. One that was answered wherever it waits is not the one that kills;

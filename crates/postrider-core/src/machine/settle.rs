@@ -239,6 +239,10 @@ impl Machine {
         }
         self.reads.settle(row);
         let Some(entry) = self.window.remove(row) else { return };
+        let stays = matches!(settlement.outcome, Outcome::Retry { .. } | Outcome::SetAside { .. });
+        if changed && stays {
+            self.goes_back(row, &entry);
+        }
         let Some(key) = entry.key else { return };
         if let Some(record) = self.keys.get_mut(&key) {
             record.members = record.members.saturating_sub(1);

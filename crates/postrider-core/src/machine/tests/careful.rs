@@ -130,10 +130,8 @@ fn a_due_row_that_waits_until_its_lane_is_read_comes_as_a_head_again() {
     assert_eq!(start_of(&mut hand, due), Start::Clean, "nothing is due any more");
 }
 
-/// Cleared with what became of it, it would be the first to go when the destination is back, beside many others, and the
-/// relay would die of it for ever.
-#[test]
-fn a_row_that_leaves_memory_unsent_keeps_its_suspicion() {
+/// One of three heads is sent, its destination pauses, and all of them go back to the table: with these suspicions.
+fn back_to_the_table() -> (Hand, Vec<(i64, u16)>) {
     let only = |row: Row| Row { waiting_for: Some(vec![name(0)]), ..row };
     let mut hand = Hand::with(2, |settings| settings.window_rows = 3);
     hand.lose();
@@ -154,7 +152,25 @@ fn a_row_that_leaves_memory_unsent_keeps_its_suspicion() {
         hand.wait();
     }
     left.sort_unstable();
-    assert_eq!(left, [(1, 0), (2, 1), (3, 2)], "only the first was answered");
+    (hand, left)
+}
+
+/// Cleared with what became of it, it would be the first to go when the destination is back, beside many others, and the
+/// relay would die of it for ever.
+#[test]
+fn a_row_that_leaves_memory_unsent_keeps_its_suspicion() {
+    assert_eq!(back_to_the_table().1, [(1, 0), (2, 1), (3, 2)], "only the first was answered");
+}
+
+#[test]
+fn a_row_that_leaves_memory_unsent_comes_as_a_head_again() {
+    let due = |wanted: &Wanted| matches!(wanted, Wanted::Due(_));
+    let (mut hand, _) = back_to_the_table();
+    assert_eq!(start_of(&mut hand, due), Start::Careful);
+    hand.give_to(due, vec![Row { retrying: Retrying::Yes, ..head(2, None, 1) }]);
+    assert_eq!(start_of(&mut hand, due), Start::Careful, "one is still to come");
+    hand.give_to(due, vec![Row { retrying: Retrying::Yes, ..head(3, Some("k"), 2) }]);
+    assert_eq!(start_of(&mut hand, due), Start::Clean, "whoever was sent comes whole");
 }
 
 #[test]
