@@ -132,13 +132,15 @@ fn quoted(text: &str) -> String {
 /// The beginning of a statement in one line, up to its first literal, which may be a payload or a secret.
 fn shortened(statement: &str) -> String {
     let line = statement.split_whitespace().collect::<Vec<_>>().join(" ");
-    let mut end = line.len();
+    let (mut end, mut before) = (line.len(), ' ');
     for (at, sign) in line.char_indices() {
         let parameter = || line[at + 1..].starts_with(|next: char| next.is_ascii_digit());
-        if sign == '\'' || sign == '$' && !parameter() {
+        let number = sign.is_ascii_digit() && !before.is_alphanumeric() && !['_', '$', '"'].contains(&before);
+        if number || sign == '\'' || sign == '$' && !parameter() {
             end = at;
             break;
         }
+        before = sign;
     }
     let shown: String = line[..end].chars().take(SHOWN).collect();
     if shown.len() < line.len() { format!("{shown}...") } else { shown }
@@ -155,6 +157,7 @@ mod tests {
             ("insert into a values ('secret', 1)", "insert into a values (..."),
             ("select e(E'x')", "select e(E..."),
             ("do $$ secret $$", "do ..."),
+            ("select a1, pg_sleep(20) from t2", "select a1, pg_sleep(..."),
             ("update a set b = $1 where c = $body$secret$body$", "update a set b = $1 where c = ..."),
         ] {
             assert_eq!(shortened(statement), shown);
