@@ -16,6 +16,7 @@
 use std::env;
 use std::error::Error;
 use std::future::pending;
+use std::process::ExitCode;
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -120,7 +121,17 @@ fn log() {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Failure> {
+async fn main() -> ExitCode {
+    match serve().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn serve() -> Result<(), Failure> {
     log();
     let variable = |name: &str, default: &str| env::var(name).unwrap_or_else(|_| default.to_owned());
     let url = variable("DATABASE_URL", "sqlite:orders.db");
