@@ -133,11 +133,17 @@ impl Careful {
         self.lanes.is_empty() && self.heads.is_empty() && self.hands.is_empty()
     }
 
-    /// A sweep and a look at a key bring rows again that are in the window: as heads, as long as they need care.
+    /// A sweep and a look at a key bring rows again that are in the window, and with the due ones come those that went back
+    /// untried: as heads, as long as they need care.
     fn start(&self, lane: Lane, wanted: &Wanted, window: &Window) -> Start {
         let again = match wanted {
-            Wanted::Sweep(swept, _) if *swept == lane => self.untried(window).any(|entry| entry.lane == lane),
-            Wanted::Key(of, key) if *of == lane => self.untried(window).any(|entry| entry.is_of(key)),
+            Wanted::Due(_) => self.has_outside(lane),
+            Wanted::Sweep(swept, _) if *swept == lane => {
+                self.has_outside(lane) || self.untried(window).any(|entry| entry.lane == lane)
+            }
+            Wanted::Key(of, key) if *of == lane => {
+                self.has_outside(lane) || self.untried(window).any(|entry| entry.is_of(key))
+            }
             _ => false,
         };
         let left = self.lanes.get(&lane).is_some_and(|left| match wanted {
@@ -147,12 +153,7 @@ impl Careful {
             Wanted::Sweep(..) => !left.is_over(),
             Wanted::Walk(..) | Wanted::Rows(_) => false,
         });
-        let outside = match wanted {
-            Wanted::Due(_) => self.has_outside(lane),
-            Wanted::Key(of, _) | Wanted::Sweep(of, _) => *of == lane && self.has_outside(lane),
-            Wanted::New | Wanted::Walk(..) | Wanted::Rows(_) => false,
-        };
-        if left || again || outside { Start::Careful } else { Start::Clean }
+        if left || again { Start::Careful } else { Start::Clean }
     }
 }
 
