@@ -42,7 +42,7 @@ const DOUBT: u16 = 3;
 /// One death more is asked for with each of the others, three more at most. A message that kills collects deaths by
 /// itself, while whoever kills relays from outside spreads them over whatever can go: with 20 keys and 100 kills, each in
 /// the moment in which a suspect is published and not settled, innocents came to three deaths
-/// (`cargo test -p postrider-core machine::tests::careful`). The bound makes an end where many messages kill.
+/// (`docs/adr/0003-deaths-beside-other-suspects.md`). The bound makes an end where many messages kill.
 #[must_use]
 pub fn is_convicted(deaths: u16, others: usize) -> bool {
     deaths >= DEATHS + u16::try_from(others).unwrap_or(DOUBT).min(DOUBT)
