@@ -94,6 +94,8 @@ pub(super) struct Careful {
     hands: BTreeMap<RowId, u16>,
     /// The row that was taken by itself: nothing is taken beside it.
     alone: Option<RowId>,
+    /// The row that was taken to be the next probe of a destination that pauses.
+    probe: Option<RowId>,
     /// Rows that went back to the table untried.
     outside: BTreeSet<(Lane, RowId)>,
     /// Rows that came with all but [`DEATHS`] deaths or more, whatever became of them, until the careful start is over.
@@ -264,10 +266,12 @@ impl Machine {
             window.get(*row).is_some_and(|entry| !matches!(entry.care, Care::None | Care::Head(_)))
         };
         self.careful.hands.retain(needs_care);
+        self.careful.probe = self.careful.probe.filter(|row| self.careful.hands.contains_key(row));
         let resting: Vec<RowId> = self.careful.hands.keys().copied().filter(|row| self.rests(*row, paused)).collect();
         resting.into_iter().for_each(|row| self.let_go(row));
         if !self.settling.store_is_away() {
             self.take_heads(paused);
+            self.take_probe(paused);
         }
     }
 
@@ -275,6 +279,7 @@ impl Machine {
     /// came later stands before it in the order of its key.
     fn rests(&self, row: RowId, paused: Destinations) -> bool {
         let Some(entry) = self.window.get(row) else { return false };
+        let paused = if self.careful.probe == Some(row) && !entry.was_sent() { Destinations::NONE } else { paused };
         if entry.care != Care::Taken || entry.settling || !entry.flying.is_empty() || entry.waiting.is_empty() {
             return false;
         }
@@ -312,6 +317,41 @@ impl Machine {
             }
             self.convict(row, suspicion);
         }
+    }
+
+    /// Where a destination pauses and every message in memory was tried there without success, one that was not is taken:
+    /// those may be why it pauses, and no head could end it. Only while no head can go elsewhere, because a suspect would
+    /// have to wait for the probe.
+    fn take_probe(&mut self, paused: Destinations) {
+        let is_busy = self.careful.probe.is_some() || self.careful.alone.is_some() || self.careful.hands.len() >= BATCH;
+        if paused.is_empty() || is_busy {
+            return;
+        }
+        let (unsuspected, suspect) = self.next_heads(paused, 1);
+        if !unsuspected.is_empty() || suspect.is_some() {
+            return;
+        }
+        let head = paused.iter().filter(|place| self.all_were_tried(*place)).find_map(|place| self.next_probe(place));
+        let Some((row, suspicion)) = head.filter(|(_, suspicion)| *suspicion < DEATHS) else { return };
+        if suspicion > 0 {
+            if !self.careful.hands.is_empty() {
+                return;
+            }
+            self.careful.alone = Some(row);
+        }
+        self.careful.probe = Some(row);
+        self.take([(row, suspicion)]);
+    }
+
+    /// The least suspected head in front of its key there.
+    fn next_probe(&self, destination: DestinationIndex) -> Option<(RowId, u16)> {
+        let heads = self.careful.heads.iter().filter_map(|row| {
+            let entry = self.window.get(*row).filter(|entry| entry.waiting.contains(destination) && !entry.settling)?;
+            let Care::Head(suspicion) = entry.care else { return None };
+            let is_in_front = self.is_in_front(*row, destination);
+            is_in_front.then_some((*row, suspicion))
+        });
+        heads.min_by_key(|(_, suspicion)| *suspicion)
     }
 
     /// Whether new rows of a careful lane are still to be read, and can be: they may be as suspect as those that are here.
@@ -480,6 +520,7 @@ impl Machine {
         if ends_at.is_some_and(|end| end <= self.latest) {
             return self.end(id);
         }
+        let is_probe = self.careful.probe == Some(id);
         for destination in waiting.iter() {
             match &key {
                 Some(key) => self.line_up(key, destination),
@@ -488,6 +529,9 @@ impl Machine {
                         outlet.line.push_back(Turn::Row(id));
                     }
                 }
+            }
+            if let Some(outlet) = self.outlets.get_mut(destination.get()).filter(|_| is_probe) {
+                outlet.last_is_first();
             }
         }
     }

@@ -79,6 +79,13 @@ pub(super) struct Outlet {
 }
 
 impl Outlet {
+    /// What came into line last is the next to go.
+    pub(super) fn last_is_first(&mut self) {
+        if let Some(last) = self.line.pop_back() {
+            self.line.push_front(last);
+        }
+    }
+
     /// The broker has a message that was sent at this moment.
     pub(super) fn accepted(&mut self, row: RowId, sent_at: u64) {
         self.accepted_sent_at = self.accepted_sent_at.max(sent_at);

@@ -92,7 +92,12 @@ impl Machine {
 
     /// Whether the row waits there and nothing of its key must go before it.
     fn is_next(&self, row: RowId, destination: DestinationIndex) -> bool {
-        let Some(entry) = self.window.get(row).filter(|_| self.is_waiting(row, destination)) else { return false };
+        self.is_waiting(row, destination) && self.is_in_front(row, destination)
+    }
+
+    /// Whether nothing of the row's key must go there before it.
+    pub(super) fn is_in_front(&self, row: RowId, destination: DestinationIndex) -> bool {
+        let Some(entry) = self.window.get(row) else { return false };
         let Some(record) = entry.key.as_ref().and_then(|key| self.keys.get(key)) else { return true };
         let queue = record.queues.get(destination.get());
         record.burying == 0 && queue.is_none_or(|queue| queue.flying == 0 && queue.waiting.front() == Some(&row))
@@ -292,6 +297,19 @@ impl Machine {
             }
             None => actions.push(Action::Check(destination)),
         }
+    }
+
+    /// Whether there are messages that could be probes there, and no probe is under way, and none of them is untried.
+    pub(super) fn all_were_tried(&self, destination: DestinationIndex) -> bool {
+        let Some(outlet) = self.outlets.get(destination.get()) else { return false };
+        let queue = |key: &Key| self.keys.get(key)?.queues.get(destination.get())?.waiting.front().copied();
+        let in_line = outlet.line.iter().filter_map(|turn| match turn {
+            Turn::Row(row) => Some(*row),
+            Turn::Key(key) => queue(key),
+        });
+        let mut rows = in_line.chain(outlet.alone.iter().copied()).filter(|row| self.is_next(*row, destination)).peekable();
+        let is_probing = outlet.pause.as_ref().is_some_and(|pause| pause.probing);
+        !is_probing && rows.peek().is_some() && rows.all(|row| outlet.failures(row) > 0)
     }
 
     fn back_in_line(&mut self, row: RowId, destination: DestinationIndex) {

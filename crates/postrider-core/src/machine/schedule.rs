@@ -21,6 +21,8 @@ const LOOK_PAGE: usize = 256;
 const PEEK: usize = 16;
 /// The most rows of one look for due rows.
 const DUE_PAGE: usize = 1_024;
+/// A settle that the relay gave up may take effect so much later: its bytes lie in a connection that is gone.
+const LATE_EFFECT: Duration = Duration::from_secs(30);
 /// Looks at keys that may wait before a walk asks for more keys.
 const MAX_LOOKS: usize = 1_000;
 
@@ -34,6 +36,8 @@ pub(super) struct Schedule {
     pause: Duration,
     next_due: Tick,
     walks: VecDeque<(Lane, Option<Key>)>,
+    /// Lanes that are walked then.
+    walks_to_come: BTreeMap<Lane, Tick>,
     sweeps: VecDeque<(Lane, RowId)>,
     next_sweep: Tick,
     last_swept: Option<Lane>,
@@ -93,7 +97,8 @@ impl Schedule {
         if self.reading {
             return now + super::LONGEST_SLEEP;
         }
-        self.next_due.min(self.next_sweep).max(self.rest_until)
+        let next_walk = self.walks_to_come.values().min().copied().unwrap_or(Tick::FAR);
+        self.next_due.min(self.next_sweep).min(next_walk).max(self.rest_until)
     }
 
     pub(super) fn read_ended(&mut self) {
@@ -152,6 +157,20 @@ impl Schedule {
         }
     }
 
+    /// A settle of this lane was given up that sets rows aside. Should it take effect after a newer one of the same row,
+    /// it undoes that: a row that is to be tried again is set aside, and no due query brings it. A walk finds it.
+    pub(super) fn walk_after_late_effects(&mut self, now: Tick, lane: Lane) {
+        self.walks_to_come.insert(lane, now + LATE_EFFECT);
+    }
+
+    fn begin_walks(&mut self, now: Tick) {
+        let due: Vec<Lane> = self.walks_to_come.iter().filter(|(_, at)| **at <= now).map(|(lane, _)| *lane).collect();
+        for lane in due {
+            self.walks_to_come.remove(&lane);
+            self.walk(lane);
+        }
+    }
+
     /// Whether a walk of the lane is to be made, now or when a pause ends, or under way.
     pub(super) fn will_walk(&self, lane: Lane) -> bool {
         let under_way = self.reading && self.last == Kind::Walk;
@@ -169,6 +188,7 @@ impl Schedule {
     pub(super) fn forget(&mut self, lane: Lane) {
         self.walks.retain(|(known, _)| *known != lane);
         self.sweeps.retain(|(known, _)| *known != lane);
+        self.walks_to_come.remove(&lane);
         self.missed.remove(&lane);
         self.behind.remove(&lane);
     }
@@ -202,6 +222,7 @@ impl Schedule {
 
 impl Machine {
     pub(super) fn read_next(&mut self, now: Tick, actions: &mut Vec<Action>) {
+        self.schedule.begin_walks(now);
         if self.held.is_empty() || self.schedule.reading || now < self.schedule.rest_until {
             return;
         }

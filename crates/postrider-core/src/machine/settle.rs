@@ -215,6 +215,9 @@ impl Machine {
             Err(error) => {
                 for (stay, settlement) in batch.into_iter().rev() {
                     if self.window.stays(settlement.row, stay) {
+                        if matches!(settlement.outcome, Outcome::SetAside { .. }) {
+                            self.schedule.walk_after_late_effects(now, settlement.lane);
+                        }
                         self.settling.waiting.push_front((stay, settlement));
                     }
                 }

@@ -390,6 +390,32 @@ fn a_failure_that_leaves_the_message_waiting_clears_the_suspicion() {
 }
 
 #[test]
+fn a_head_is_the_next_probe_where_everything_in_memory_was_tried() {
+    for key in [None, Some("k")] {
+        let mut hand = taken_over();
+        assert_eq!(take(&mut hand, vec![head(1, None, 0), head(2, key, 1), head(3, None, 2)]), [(1, 1)]);
+        hand.give_to(some_rows, vec![row(1, None)]);
+        let flight = hand.flight(1);
+        hand.publish(flight, Some(ErrorKind::Unavailable));
+        assert_eq!(suspected(&hand.settle()), [(1, 0)]);
+        hand.settled(&[1]);
+        assert_eq!(suspected(&hand.settle()), [(2, 2)], "the first one may be why the destination pauses");
+        hand.settled(&[2]);
+        hand.give_to(some_rows, vec![row(2, key)]);
+        while hand.flights.is_empty() {
+            assert!(hand.settles.is_empty(), "one probe at a time, and it is not let go");
+            match hand.read.take() {
+                Some(read) => hand.answer(read, Vec::new(), false),
+                None => hand.wait(),
+            }
+        }
+        let flight = hand.flight(2);
+        hand.publish(flight, None);
+        hand.flight(1);
+    }
+}
+
+#[test]
 fn a_stop_leaves_the_suspicion_of_what_was_not_sent_as_it_was() {
     let mut hand = taken_over();
     take(&mut hand, vec![head(1, Some("k"), 1)]);

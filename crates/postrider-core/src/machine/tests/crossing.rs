@@ -87,6 +87,41 @@ fn nothing_new_is_sent_while_a_settle_that_failed_is_tried_again() {
     hand.flight(2);
 }
 
+/// It may have set a row aside again that was to be tried again by a newer settle, and no due query brings that one.
+#[test]
+fn a_settle_that_was_given_up_is_looked_after_when_it_can_have_taken_effect() {
+    let mut hand = Hand::new(1);
+    hand.give_new(vec![row(1, Some("k")), row(2, Some("k"))]);
+    let (flight, _) = hand.flight(1);
+    let refused = Published::Failed(Error::new(ErrorKind::Rejected, "scripted"));
+    hand.machine.on(hand.now, Event::Published(flight, vec![refused, Published::NotSent]));
+    let mut lost = false;
+    let mut walked = None;
+    while walked.is_none() && hand.now < Tick::ZERO + Duration::from_secs(60) {
+        hand.wait();
+        while let Some(batch) = hand.settles.pop() {
+            let aside = batch.iter().any(|settlement| matches!(settlement.outcome, Outcome::SetAside { .. }));
+            if aside && !lost {
+                lost = true;
+                let error = Error::new(ErrorKind::Unknown, "no answer");
+                hand.machine.on(hand.now, Event::Settled(Err(error)));
+            } else {
+                hand.settled(&batch.iter().map(|settlement| settlement.row.0).collect::<Vec<_>>());
+            }
+        }
+        while let Some((_, flight, rows)) = hand.flights.pop() {
+            hand.publish((flight, rows.len()), None);
+        }
+        if let Some(read) = hand.read.take() {
+            walked = matches!(read.wanted, Wanted::Walk(..)).then_some(hand.now);
+            hand.answer(read, Vec::new(), false);
+        }
+    }
+    assert!(lost, "nothing was set aside");
+    let walked = walked.expect("no walk");
+    assert!(walked >= Tick::ZERO + Duration::from_secs(30), "{walked:?}: too early to see it");
+}
+
 #[test]
 fn rows_set_aside_while_the_destination_pauses_are_found_when_it_goes_on() {
     let mut hand = Hand::new(1);
