@@ -1,4 +1,4 @@
-//! A second working tree of HEAD, in which the product is broken on purpose.
+//! A second working tree: of HEAD, in which the product is broken on purpose, or of another commit.
 
 use std::fs;
 use std::path::PathBuf;
@@ -18,21 +18,26 @@ pub struct Copy {
 }
 
 impl Copy {
-    /// Makes one for a verb.
+    /// Makes one of HEAD for a verb.
     pub fn make(tree: &Tree, verb: &str) -> Result<Self> {
-        let base = tree.target.join(verb);
-        let copy = Self { main: tree.root.clone(), folder: base.join("tree"), target: base.join("target") };
-        copy.remove()?;
-        fs::create_dir_all(&base)?;
         let dirty = Command::new("git").current_dir(&tree.root).args(["status", "--porcelain"]).output()?;
         if !dirty.stdout.is_empty() {
             println!("{verb} are made in a copy of HEAD; what is not committed is not in it");
         }
+        Self::of(tree, verb, "HEAD")
+    }
+
+    /// Makes one of a commit, under a name of its own.
+    pub fn of(tree: &Tree, name: &str, commit: &str) -> Result<Self> {
+        let base = tree.target.join(name);
+        let copy = Self { main: tree.root.clone(), folder: base.join("tree"), target: base.join("target") };
+        copy.remove()?;
+        fs::create_dir_all(&base)?;
         let out = Command::new("git")
             .current_dir(&tree.root)
             .args(["worktree", "add", "--detach", "--force"])
             .arg(&copy.folder)
-            .arg("HEAD")
+            .arg(commit)
             .output()?;
         if !out.status.success() {
             return Err(format!("git worktree add: {}", String::from_utf8_lossy(&out.stderr).trim()).into());

@@ -39,8 +39,9 @@ verbs:
   simulate --seed S               plays simulated worlds, one per seed: relays, a store, brokers and faults without any
                                   I/O; 2000 seeds unless told otherwise. --seed plays one and prints what happens in it
   torture [--dev] [--report]      real relays and servers under faults drawn from a seed, and a verdict; further arguments
-       [ARGUMENTS...]             are those of the torturer (--seed --minutes --store --broker --relays --faults ...).
-                                  --report keeps report and picture under docs/reports/
+       [--beside COMMIT]          are those of the torturer (--seed --minutes --store --broker --relays --faults ...).
+       [ARGUMENTS...]             --report keeps report and picture under docs/reports/; with --beside every other relay is
+                                  one of that commit, as in a rolling upgrade
   torture --bugs [NAME...]        applies each patch of crates/postrider-torture/bugs/ to a copy of HEAD and demands that
                                   torture finds it
   reliability                     writes the summary in docs/reliability.md anew from the kept reports

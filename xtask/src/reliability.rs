@@ -156,11 +156,12 @@ fn summary(reports: &BTreeMap<String, Value>) -> String {
     for (name, report) in reports {
         let words = |field: &str| report[field].as_str().unwrap_or_default().to_owned();
         let title = format!(
-            "{}, seed {}, {} min, {} relays",
+            "{}, seed {}, {} min, {} relays{}",
             words("versions"),
             number(report, "seed"),
             report["minutes"].as_f64().unwrap_or(0.0),
-            number(report, "relays")
+            number(report, "relays"),
+            report["beside"].as_str().map(|commit| format!(", every other one of {commit}")).unwrap_or_default()
         );
         let _ = writeln!(
             text,

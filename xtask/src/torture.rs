@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use crate::Result;
+use crate::copy::Copy;
 use crate::tree::Tree;
 
 /// The build that is tortured.
@@ -39,6 +40,8 @@ pub struct Programs {
 struct Asked {
     build: Build,
     report: bool,
+    /// The commit whose relay every other relay runs.
+    beside: Option<String>,
     rest: Vec<String>,
 }
 
@@ -48,12 +51,16 @@ pub fn main(tree: &Tree, arguments: &[String]) -> Result<ExitCode> {
         return crate::bugs::main(tree, &arguments[1..]);
     }
     let asked = parse(arguments);
+    let beside = asked.beside.as_deref().map(|commit| other_build(tree, asked.build, commit)).transpose()?;
     let programs = build(tree, asked.build, &mut tree.cargo(), &tree.target)?;
     let out = tree.fresh_folder("torture")?;
     let mut command = Command::new(&programs.torture);
     command.args(&asked.rest).stdin(Stdio::null());
     command.arg("--relay-bin").arg(&programs.relay).arg("--out").arg(&out);
     command.args(["--commit", &commit(tree)?, "--build", asked.build.name()]);
+    if let Some((relay, commit)) = beside {
+        command.arg("--other-relay-bin").arg(relay).args(["--other-commit", &commit]);
+    }
     let code = command.status()?.code().unwrap_or(2);
     if asked.report && code != 2 {
         println!("report: {}", keep(tree, &out)?);
@@ -62,11 +69,13 @@ pub fn main(tree: &Tree, arguments: &[String]) -> Result<ExitCode> {
 }
 
 fn parse(arguments: &[String]) -> Asked {
-    let mut asked = Asked { build: Build::Release, report: false, rest: Vec::new() };
-    for word in arguments {
+    let mut asked = Asked { build: Build::Release, report: false, beside: None, rest: Vec::new() };
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
         match word.as_str() {
             "--dev" => asked.build = Build::Dev,
             "--report" => asked.report = true,
+            "--beside" => asked.beside = words.next().cloned(),
             _ => asked.rest.push(word.clone()),
         }
     }
@@ -95,14 +104,22 @@ pub fn build(tree: &Tree, build: Build, cargo: &mut Command, target: &Path) -> R
     Ok(Programs { relay: copy("postrider")?, torture: copy("torture")? })
 }
 
+/// Builds the relay of another commit, and says its short name.
+fn other_build(tree: &Tree, build: Build, commit: &str) -> Result<(PathBuf, String)> {
+    let copy = Copy::of(tree, "beside", commit)?;
+    let programs = self::build(tree, build, &mut copy.cargo(), &copy.target)?;
+    Ok((programs.relay, git(tree, &["rev-parse", "--short=12", commit])?))
+}
+
 fn commit(tree: &Tree) -> Result<String> {
-    let git = |words: &[&str]| -> Result<String> {
-        let said = Command::new("git").args(words).current_dir(&tree.root).output()?;
-        Ok(String::from_utf8_lossy(&said.stdout).trim().to_owned())
-    };
-    let changed =
-        if git(&["status", "--porcelain", "--untracked-files=no"])?.is_empty() { "" } else { " with changes" };
-    Ok(format!("{}{changed}", git(&["rev-parse", "--short=12", "HEAD"])?))
+    let is_clean = git(tree, &["status", "--porcelain", "--untracked-files=no"])?.is_empty();
+    let changed = if is_clean { "" } else { " with changes" };
+    Ok(format!("{}{changed}", git(tree, &["rev-parse", "--short=12", "HEAD"])?))
+}
+
+fn git(tree: &Tree, words: &[&str]) -> Result<String> {
+    let said = Command::new("git").args(words).current_dir(&tree.root).output()?;
+    Ok(String::from_utf8_lossy(&said.stdout).trim().to_owned())
 }
 
 /// Puts report and picture under `docs/reports`, and brings the summary up to date.
@@ -111,7 +128,8 @@ fn keep(tree: &Tree, out: &Path) -> Result<String> {
     let report: serde_json::Value = serde_json::from_str(&text)?;
     let word = |name: &str| report[name].as_str().unwrap_or_default().to_owned();
     let name = format!("torture-{}-{}-{}-{}min", word("store"), word("broker"), report["seed"], report["minutes"]);
-    let name = name.replace(".0min", "min");
+    let beside = report["beside"].as_str().map(|commit| format!("-beside-{commit}")).unwrap_or_default();
+    let name = format!("{}{beside}", name.replace(".0min", "min"));
     let folder = tree.root.join("docs/reports");
     fs::create_dir_all(&folder)?;
     fs::write(folder.join(format!("{name}.json")), text)?;
@@ -126,9 +144,11 @@ mod tests {
 
     #[test]
     fn what_is_not_for_this_verb_goes_to_the_torturer() {
-        let words = ["--seed", "7", "--dev", "--report", "--faults", "all,-relay-kill"].map(str::to_owned);
+        let words =
+            ["--seed", "7", "--dev", "--report", "--beside", "abc", "--faults", "all,-relay-kill"].map(str::to_owned);
         let asked = parse(&words);
         assert_eq!((asked.build, asked.report), (Build::Dev, true));
+        assert_eq!(asked.beside.as_deref(), Some("abc"));
         assert_eq!(asked.rest, ["--seed", "7", "--faults", "all,-relay-kill"]);
     }
 }

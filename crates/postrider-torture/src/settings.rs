@@ -73,6 +73,9 @@ pub struct Settings {
     /// A second program; every other relay runs it, as in a rolling upgrade
     #[arg(long, value_name = "FILE")]
     pub other_relay_bin: Option<PathBuf>,
+    /// The commit of the second program, for the report
+    #[arg(long, requires = "other_relay_bin")]
+    pub other_commit: Option<String>,
     /// Where logs, report.json and report.svg go
     #[arg(long, value_name = "FOLDER")]
     pub out: PathBuf,

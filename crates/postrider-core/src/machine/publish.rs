@@ -307,7 +307,8 @@ impl Machine {
             Turn::Row(row) => Some(*row),
             Turn::Key(key) => queue(key),
         });
-        let mut rows = in_line.chain(outlet.alone.iter().copied()).filter(|row| self.is_next(*row, destination)).peekable();
+        let mut rows =
+            in_line.chain(outlet.alone.iter().copied()).filter(|row| self.is_next(*row, destination)).peekable();
         let is_probing = outlet.pause.as_ref().is_some_and(|pause| pause.probing);
         !is_probing && rows.peek().is_some() && rows.all(|row| outlet.failures(row) > 0)
     }

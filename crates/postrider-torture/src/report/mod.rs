@@ -19,6 +19,9 @@ use crate::settings::{BrokerKind, Settings, StoreKind};
 #[derive(Debug, Clone, Serialize)]
 pub struct Circumstances {
     commit: String,
+    /// The commit of every other relay, where that is another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    beside: Option<String>,
     build: String,
     store: StoreKind,
     broker: BrokerKind,
@@ -54,8 +57,10 @@ impl Circumstances {
             settings.mean_gap_ms,
             if settings.faults.is_empty() { "none" } else { &settings.faults },
         );
+        let beside = settings.other_commit.as_ref().map(|commit| format!(" --beside {commit}")).unwrap_or_default();
         Self {
             commit: settings.commit.clone(),
+            beside: settings.other_commit.clone(),
             build: settings.build.clone(),
             store: settings.store,
             broker: settings.broker,
@@ -69,7 +74,7 @@ impl Circumstances {
             lease_ms: settings.lease_ms,
             broker_killed: broker_killed && settings.broker == BrokerKind::Nats,
             not_run,
-            repeat_it,
+            repeat_it: repeat_it + &beside,
         }
     }
 }

@@ -10,8 +10,9 @@ pub fn draw(report: &Report<'_>) -> String {
     let circumstances = report.circumstances;
     let _ = writeln!(
         text,
-        "\ncommit {} ({}), {}, seed {}, {} min, {} relays; {}\n",
+        "\ncommit {}{} ({}), {}, seed {}, {} min, {} relays; {}\n",
         circumstances.commit,
+        circumstances.beside.as_ref().map(|commit| format!(" beside {commit}")).unwrap_or_default(),
         circumstances.build,
         circumstances.versions,
         circumstances.seed,
