@@ -91,7 +91,7 @@ impl Case {
         }
         let accepted = place.accepted();
         let verdict = judge(&committed, accepted.iter().map(String::as_str));
-        if verdict.holds() { Ok(verdict) } else { Err(verdict.to_string()) }
+        if verdict.holds() { Ok(verdict) } else { Err(format!("{verdict}; {}", said(place, &["dead", "list"]))) }
     }
 
     fn armed(&self) -> String {
@@ -157,6 +157,14 @@ pub fn binary(store: &str) -> Command {
     command
 }
 
+/// What a verb prints, for a failure.
+fn said(place: &Place, words: &[&str]) -> String {
+    match binary(&place.store).args(words).output() {
+        Ok(run) => format!("{}{}", String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr)),
+        Err(error) => error.to_string(),
+    }
+}
+
 fn succeed(place: &Place, words: &[&str]) -> Result<(), String> {
     let run = binary(&place.store).args(words).output().map_err(|error| error.to_string())?;
     let said = String::from_utf8_lossy(&run.stderr);
@@ -177,7 +185,7 @@ fn relay(place: &Place, name: &str, words: &[&str], armed: Option<&str>) -> Resu
 /// A relay without faults that runs until nothing is left.
 fn finish(place: &Place, name: &str) -> Result<(), String> {
     let mut relay = relay(place, name, &["--until-empty"], None)?;
-    let status = wait_for(&mut relay)?;
+    let status = wait_for(&mut relay).map_err(|what| format!("{what}; {}", said(place, &["status"])))?;
     if status.success() {
         return Ok(());
     }
