@@ -319,9 +319,9 @@ impl Machine {
         }
     }
 
-    /// Where a destination pauses and every message in memory was tried there without success, one that was not is taken:
-    /// those may be why it pauses, and no head could end it. Only while no head can go elsewhere, because a suspect would
-    /// have to wait for the probe.
+    /// Where a paused destination is to be probed and every message in memory was tried there without success, one that was
+    /// not is taken: those may be why it pauses, and no head could end it. Not while heads can go elsewhere: a suspect must
+    /// be alone.
     fn take_probe(&mut self, paused: Destinations) {
         let is_busy = self.careful.probe.is_some() || self.careful.alone.is_some() || self.careful.hands.len() >= BATCH;
         if paused.is_empty() || is_busy {
@@ -331,7 +331,9 @@ impl Machine {
         if !unsuspected.is_empty() || suspect.is_some() {
             return;
         }
-        let head = paused.iter().filter(|place| self.all_were_tried(*place)).find_map(|place| self.next_probe(place));
+        let is_due = |place: DestinationIndex| self.next_probe_at(place).is_some_and(|at| at <= self.latest);
+        let untried_is_next = |place: &DestinationIndex| is_due(*place) && self.all_were_tried(*place);
+        let head = paused.iter().filter(untried_is_next).find_map(|place| self.untried_head(place));
         let Some((row, suspicion)) = head.filter(|(_, suspicion)| *suspicion < DEATHS) else { return };
         if suspicion > 0 {
             if !self.careful.hands.is_empty() {
@@ -343,8 +345,14 @@ impl Machine {
         self.take([(row, suspicion)]);
     }
 
+    /// Whether the next probe there is a message that is not here yet.
+    pub(super) fn probe_comes(&self, destination: DestinationIndex) -> bool {
+        let probe = self.careful.probe.and_then(|row| self.window.get(row));
+        probe.is_some_and(|entry| entry.waiting.contains(destination) && !entry.is_loaded())
+    }
+
     /// The least suspected head in front of its key there.
-    fn next_probe(&self, destination: DestinationIndex) -> Option<(RowId, u16)> {
+    fn untried_head(&self, destination: DestinationIndex) -> Option<(RowId, u16)> {
         let heads = self.careful.heads.iter().filter_map(|row| {
             let entry = self.window.get(*row).filter(|entry| entry.waiting.contains(destination) && !entry.settling)?;
             let Care::Head(suspicion) = entry.care else { return None };

@@ -186,9 +186,9 @@ impl Machine {
         if self.settling.store_is_away() {
             return wake.max(now);
         }
-        for outlet in self.outlets.iter().filter(|outlet| outlet.flights.is_empty()) {
-            if let Some(pause) = outlet.pause.as_ref().filter(|pause| !pause.probing) {
-                wake = wake.min(pause.next_probe);
+        for place in 0..self.outlets.len() {
+            if let Some(at) = self.next_probe_at(DestinationIndex::new(place)) {
+                wake = wake.min(at);
             }
         }
         wake.max(now)

@@ -266,12 +266,13 @@ impl Machine {
 
     /// One message at a time tries a paused destination, a different key each time; with none, a mere look does.
     fn probe(&mut self, now: Tick, destination: DestinationIndex, actions: &mut Vec<Action>) {
-        let outlet = &mut self.outlets[destination.get()];
-        let Some(pause) = &mut outlet.pause else { return };
-        if pause.probing || now < pause.next_probe || !outlet.flights.is_empty() {
+        if self.next_probe_at(destination).is_none_or(|at| now < at) {
             return;
         }
-        pause.probing = true;
+        let outlet = &mut self.outlets[destination.get()];
+        if let Some(pause) = &mut outlet.pause {
+            pause.probing = true;
+        }
         let alone = std::mem::take(&mut outlet.alone);
         alone.into_iter().for_each(|row| self.back_in_line(row, destination));
         let row = loop {
@@ -299,7 +300,14 @@ impl Machine {
         }
     }
 
-    /// Whether there are messages that could be probes there, and no probe is under way, and none of them is untried.
+    /// When a destination that pauses is tried next; not while something is on its way there, or to be fetched for it.
+    pub(super) fn next_probe_at(&self, destination: DestinationIndex) -> Option<Tick> {
+        let outlet = self.outlets.get(destination.get()).filter(|outlet| outlet.flights.is_empty())?;
+        let pause = outlet.pause.as_ref().filter(|pause| !pause.probing && !self.probe_comes(destination))?;
+        Some(pause.next_probe)
+    }
+
+    /// Whether there are messages that could be probes there, and none of them is untried.
     pub(super) fn all_were_tried(&self, destination: DestinationIndex) -> bool {
         let Some(outlet) = self.outlets.get(destination.get()) else { return false };
         let queue = |key: &Key| self.keys.get(key)?.queues.get(destination.get())?.waiting.front().copied();
@@ -309,8 +317,7 @@ impl Machine {
         });
         let mut rows =
             in_line.chain(outlet.alone.iter().copied()).filter(|row| self.is_next(*row, destination)).peekable();
-        let is_probing = outlet.pause.as_ref().is_some_and(|pause| pause.probing);
-        !is_probing && rows.peek().is_some() && rows.all(|row| outlet.failures(row) > 0)
+        rows.peek().is_some() && rows.all(|row| outlet.failures(row) > 0)
     }
 
     fn back_in_line(&mut self, row: RowId, destination: DestinationIndex) {

@@ -399,16 +399,19 @@ fn a_head_is_the_next_probe_where_everything_in_memory_was_tried() {
         hand.publish(flight, Some(ErrorKind::Unavailable));
         assert_eq!(suspected(&hand.settle()), [(1, 0)]);
         hand.settled(&[1]);
-        assert_eq!(suspected(&hand.settle()), [(2, 2)], "the first one may be why the destination pauses");
-        hand.settled(&[2]);
-        hand.give_to(some_rows, vec![row(2, key)]);
-        while hand.flights.is_empty() {
-            assert!(hand.settles.is_empty(), "one probe at a time, and it is not let go");
+        while hand.settles.is_empty() {
+            assert!(hand.flights.is_empty(), "the first one may be why the destination pauses");
             match hand.read.take() {
                 Some(read) => hand.answer(read, Vec::new(), false),
                 None => hand.wait(),
             }
         }
+        assert_eq!(suspected(&hand.settle()), [(2, 2)]);
+        let due = hand.now;
+        assert!(hand.machine.wake_at(due) > due, "it waits for the store");
+        hand.settled(&[2]);
+        hand.give_to(some_rows, vec![row(2, key)]);
+        assert_eq!(hand.now, due, "it goes at once, and is not let go");
         let flight = hand.flight(2);
         hand.publish(flight, None);
         hand.flight(1);
