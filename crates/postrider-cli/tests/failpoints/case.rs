@@ -38,6 +38,16 @@ impl Fault {
     }
 }
 
+/// A relay that does not outlive its case.
+struct Relay(Child);
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
 /// A point and a fault.
 #[derive(Debug)]
 pub struct Case {
@@ -117,7 +127,7 @@ impl Case {
     }
 
     /// Starts a relay that meets the fault, and waits until it has.
-    fn meet(&self, place: &Place) -> Result<Child, String> {
+    fn meet(&self, place: &Place) -> Result<Relay, String> {
         if matches!(self.point.as_str(), "load.before" | "load.after" | "evict.commit") {
             die_before(place)?;
         }
@@ -129,7 +139,7 @@ impl Case {
                 || format!("the first relay delivers nothing: {}", log(place, "first")),
                 || !place.accepted().is_empty(),
             )?;
-            signal(relay.id(), Signal::Terminate).map_err(|error| error.to_string())?;
+            signal(relay.0.id(), Signal::Terminate).map_err(|error| error.to_string())?;
         }
         let not_reached = || format!("the point was not reached: {}", log(place, "first"));
         wait(not_reached, || self.is_said_by(&log(place, "first")))?;
@@ -171,7 +181,7 @@ fn succeed(place: &Place, words: &[&str]) -> Result<(), String> {
     if run.status.success() { Ok(()) } else { Err(format!("{words:?} ended with {}: {said}", run.status)) }
 }
 
-fn relay(place: &Place, name: &str, words: &[&str], armed: Option<&str>) -> Result<Child, String> {
+fn relay(place: &Place, name: &str, words: &[&str], armed: Option<&str>) -> Result<Relay, String> {
     let log = File::create(place.log(name)).map_err(|error| error.to_string())?;
     let mut command = binary(&place.store);
     command.args(["relay", "--relay-lease", LEASE, "--admin-listen", "off", "--relay-name", name]);
@@ -179,7 +189,7 @@ fn relay(place: &Place, name: &str, words: &[&str], armed: Option<&str>) -> Resu
     if let Some(armed) = armed {
         command.env("FAILPOINTS", armed);
     }
-    command.stdout(Stdio::null()).stderr(log).spawn().map_err(|error| error.to_string())
+    command.stdout(Stdio::null()).stderr(log).spawn().map(Relay).map_err(|error| error.to_string())
 }
 
 /// A relay without faults that runs until nothing is left.
@@ -193,9 +203,9 @@ fn finish(place: &Place, name: &str) -> Result<(), String> {
 }
 
 /// Ends a relay, if it still runs.
-fn end(mut relay: Child) -> Result<(), String> {
-    if relay.try_wait().map_err(|error| error.to_string())?.is_none() {
-        signal(relay.id(), Signal::Terminate).map_err(|error| error.to_string())?;
+fn end(mut relay: Relay) -> Result<(), String> {
+    if relay.0.try_wait().map_err(|error| error.to_string())?.is_none() {
+        signal(relay.0.id(), Signal::Terminate).map_err(|error| error.to_string())?;
         wait_for(&mut relay)?;
     }
     Ok(())
@@ -205,20 +215,15 @@ fn log(place: &Place, name: &str) -> String {
     std::fs::read_to_string(place.log(name)).unwrap_or_default()
 }
 
-fn wait_for(relay: &mut Child) -> Result<ExitStatus, String> {
+fn wait_for(relay: &mut Relay) -> Result<ExitStatus, String> {
     let mut status = None;
-    let ended = wait(
+    wait(
         || "a relay does not end".to_owned(),
         || {
-            status = relay.try_wait().ok().flatten();
+            status = relay.0.try_wait().ok().flatten();
             status.is_some()
         },
-    );
-    if let Err(what) = ended {
-        drop(relay.kill());
-        drop(relay.wait());
-        return Err(what);
-    }
+    )?;
     status.ok_or_else(|| "a relay does not end".to_owned())
 }
 
