@@ -220,11 +220,11 @@ impl Machine {
 
     /// Lanes whose walk is over, and every look that came of it, have nothing set aside that was not looked at.
     fn end_careful_lanes(&mut self) {
-        if self.careful.lanes.is_empty() {
+        if self.careful.lanes.is_empty() || self.schedule.is_walking() {
             return;
         }
-        let (schedule, held) = (&self.schedule, &mut self.held);
-        let only_aside = |lane: Lane, left: &Left| left.new + left.due == 0 && left.aside && !schedule.will_walk(lane);
+        let (walks, held) = (self.schedule.lanes_to_walk(), &mut self.held);
+        let only_aside = |lane: Lane, left: &Left| left.new + left.due == 0 && left.aside && !walks.contains(&lane);
         let unseen = match self.careful.lanes.iter().any(|(lane, left)| only_aside(*lane, left)) {
             true => self.keys.lanes_with_exceptions(),
             false => BTreeSet::new(),

@@ -171,10 +171,14 @@ impl Schedule {
         }
     }
 
-    /// Whether a walk of the lane is to be made, now or when a pause ends, or under way.
-    pub(super) fn will_walk(&self, lane: Lane) -> bool {
-        let under_way = self.reading && self.last == Kind::Walk;
-        under_way || self.missed.contains(&lane) || self.walks.iter().any(|(known, _)| *known == lane)
+    /// Whether a walk is under way.
+    pub(super) fn is_walking(&self) -> bool {
+        self.reading && self.last == Kind::Walk
+    }
+
+    /// The lanes of which a walk is to be made, now or when a pause ends.
+    pub(super) fn lanes_to_walk(&self) -> BTreeSet<Lane> {
+        self.missed.iter().copied().chain(self.walks.iter().map(|(lane, _)| *lane)).collect()
     }
 
     pub(super) fn walk_on(&mut self, lane: Lane, after: Key) {
