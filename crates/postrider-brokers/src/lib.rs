@@ -15,7 +15,7 @@
 //! A secret option `token` may be given as `token`, as `token_file = "path"` or as `token_env = "NAME"`; it never
 //! appears in errors or in `Debug`. Durations are written `500ms`, `10s`, `2m`, `1h`; sizes `64KiB`, `1MiB`.
 
-#[cfg(any(feature = "http", feature = "nats"))]
+#[cfg(feature = "http")]
 mod chains;
 mod config;
 #[cfg(feature = "file")]
@@ -37,7 +37,7 @@ mod options;
 mod registry;
 #[cfg(feature = "stdout")]
 pub mod stdout;
-#[cfg(any(feature = "http", feature = "nats"))]
+#[cfg(feature = "http")]
 mod tls;
 
 pub use config::BrokerConfig;

@@ -133,10 +133,9 @@ impl Watch {
     }
 
     /// Waits until the connection that the batch began on is lost, or the server refuses the subject.
-    pub(super) async fn broken(&self, subject: &str) -> Error {
-        let mut known = self.known.clone();
-        let verdict =
-            known.wait_for(|known| known.losses != self.losses || known.denial(subject, self.began).is_some());
+    pub(super) async fn broken(&mut self, subject: &str) -> Error {
+        let (losses, began) = (self.losses, self.began);
+        let verdict = self.known.wait_for(|known| known.losses != losses || known.denial(subject, began).is_some());
         let Ok(known) = verdict.await.map(|known| known.clone()) else {
             // The link itself is gone, so no event will come; the acknowledgement's own deadline decides.
             return std::future::pending().await;

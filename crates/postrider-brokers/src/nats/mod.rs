@@ -34,6 +34,7 @@
 mod ack;
 mod findings;
 mod link;
+mod rounds;
 mod route;
 mod settings;
 mod wire;
@@ -41,16 +42,15 @@ mod wire;
 use std::fmt;
 use std::sync::Arc;
 
-use async_nats::jetstream;
 use async_trait::async_trait;
 use postrider_core::{
     Broker, BrokerProfile, Destination, DestinationTemplate, Durability, Finding, Isolation, OrderInBatch, Outgoing,
     Published, Result, TopicPattern,
 };
 
-use crate::chains;
 use crate::config::BrokerConfig;
-use link::{Link, Watch};
+use link::Link;
+use rounds::Rounds;
 use settings::Settings;
 
 /// The most messages of one call, and the most calls at once: together the window of 4,000 messages in flight.
@@ -78,35 +78,6 @@ impl NatsBroker {
         let settings = Arc::new(Settings::parse(config)?);
         Ok(Self { link: Link::new(Arc::clone(&settings)), settings })
     }
-
-    /// Publishes one message and waits for its acknowledgement.
-    async fn send(&self, context: &jetstream::Context, watch: &Watch, outgoing: &Outgoing) -> Published {
-        match self.try_send(context, watch, outgoing).await {
-            Ok(accepted) => Published::Accepted(accepted),
-            Err(error) => Published::Failed(error),
-        }
-    }
-
-    async fn try_send(
-        &self,
-        context: &jetstream::Context,
-        watch: &Watch,
-        outgoing: &Outgoing,
-    ) -> Result<postrider_core::Accepted> {
-        let subject = wire::subject(&outgoing.destination)?;
-        let publish = wire::publish(&self.settings, outgoing)?;
-        // A message handed to a client that is not connected would be sent some time later, behind our back.
-        watch.connected()?;
-        let sent = context.send_publish(subject.clone(), publish).await;
-        let sent = sent.map_err(|error| ack::classify(&self.settings.shown, &subject, &error))?;
-        tokio::select! {
-            answer = sent.into_future() => match answer {
-                Ok(answer) => Ok(ack::accepted(&answer)),
-                Err(error) => Err(ack::classify(&self.settings.shown, &subject, &error)),
-            },
-            broken = watch.broken(&subject) => Err(broken),
-        }
-    }
 }
 
 #[async_trait]
@@ -130,8 +101,7 @@ impl Broker for NatsBroker {
             Ok(connected) => connected,
             Err(error) => return link::unsent(batch.len(), &error),
         };
-        let (patience, context, watch) = (self.settings.timeout, &context, &watch);
-        chains::publish(batch, MAX_BATCH, patience, |outgoing| self.send(context, watch, outgoing)).await
+        Rounds { settings: &self.settings, context, watch, batch }.publish().await
     }
 
     async fn check(&self, destinations: &[Destination]) -> Result<Vec<Finding>> {
