@@ -24,6 +24,9 @@ const NOWHERE_RETRY: Duration = Duration::from_secs(60);
 /// The most rows of one look that found nothing but rows that cannot go; what lies behind them waits.
 const LONGEST_LOOK: usize = 8_192;
 
+/// The window holds so many pages of light rows at least, so that one more can be asked for ahead.
+const LIGHT_PAGES: usize = 4;
+
 /// How a row was found, which says what to believe of its `closed` mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
@@ -34,13 +37,19 @@ pub(super) enum Found {
 
 impl Machine {
     pub(super) fn answered(&mut self, now: Tick, read: Read, answer: Answer) {
-        let Read { ticket, wanted, lanes, room } = read;
+        let goes_on = read.goes_on(&answer);
+        let Read { ticket, wanted, lanes, room, .. } = read;
         self.schedule.read_ended();
         match answer {
+            Answer::NotMade => self.is_still_wanted(&wanted),
             Answer::Failed(error) => self.read_failed(now, &wanted, &error),
             Answer::Keys(keys) => self.walked(&wanted, &keys),
             Answer::Page(page) => {
                 self.store_is_back();
+                if wanted == Wanted::New {
+                    let is_light = page.weight() <= self.settings.window_bytes / LIGHT_PAGES;
+                    self.schedule.set_backlog(goes_on && is_light);
+                }
                 self.page(now, ticket, wanted, &lanes, room.rows, page);
             }
         }
@@ -84,6 +93,15 @@ impl Machine {
     }
 
     fn read_failed(&mut self, now: Tick, wanted: &Wanted, error: &Error) {
+        self.is_still_wanted(wanted);
+        self.schedule.set_backlog(false);
+        self.read_carefully_again();
+        let pause = self.store_is_away(error);
+        self.schedule.rest(now + pause);
+    }
+
+    /// A read brought nothing: what it was for is asked for again.
+    fn is_still_wanted(&mut self, wanted: &Wanted) {
         match wanted {
             Wanted::New | Wanted::Due(_) | Wanted::Rows(_) => {}
             Wanted::Key(_, key) => {
@@ -101,9 +119,6 @@ impl Machine {
                 }
             }
         }
-        self.read_carefully_again();
-        let pause = self.store_is_away(error);
-        self.schedule.rest(now + pause);
     }
 
     fn walked(&mut self, wanted: &Wanted, keys: &[Key]) {

@@ -211,9 +211,15 @@ impl Window {
     /// An eighth of the window must be free, so that a slow destination does not turn every answer into a read. A row
     /// heavier than the whole window comes when the window is empty.
     pub(super) fn room(&self, page: usize) -> Option<Room> {
-        let rows = self.max_rows.saturating_sub(self.rows.len()).min(page);
-        let bytes = self.max_bytes.saturating_sub(self.bytes);
-        let pays = self.rows.is_empty() || (rows >= page.min(self.max_rows / 8).max(1) && bytes >= self.max_bytes / 8);
+        self.room_beside(Room::NONE, page)
+    }
+
+    /// The same beside what is promised to a read under way.
+    pub(super) fn room_beside(&self, promised: Room, page: usize) -> Option<Room> {
+        let taken = self.rows.len() + promised.rows;
+        let rows = self.max_rows.saturating_sub(taken).min(page);
+        let bytes = self.max_bytes.saturating_sub(self.bytes + promised.bytes);
+        let pays = taken == 0 || (rows >= page.min(self.max_rows / 8).max(1) && bytes >= self.max_bytes / 8);
         (pays && rows > 0).then_some(Room { rows, bytes })
     }
 }
