@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::careful::Care;
 use super::destinations::{DestinationIndex, Destinations};
 use super::events::{Answer, Note, Read, Ticket, Wanted};
+use super::keys::KeySlot;
 use super::ordering::Ordering;
 use super::outlet::Turn;
 use super::schedule::WALK_PAGE;
@@ -105,6 +106,7 @@ impl Machine {
         match wanted {
             Wanted::New | Wanted::Due(_) | Wanted::Rows(_) => {}
             Wanted::Key(_, key) => {
+                let Some(key) = self.keys.find(key) else { return };
                 if let Some(record) = self.keys.get_mut(key) {
                     record.looking = false;
                 }
@@ -129,10 +131,12 @@ impl Machine {
         }
         // One record of all messages is kept while anything may wait: where nothing does any more, only a look says so.
         let all = Key::everything();
-        let remembered = self.keys.get(&all).is_some_and(|record| !record.aside.is_empty()) && !keys.contains(&all);
+        let record = self.keys.find(&all).and_then(|all| self.keys.get(all));
+        let remembered = record.is_some_and(|record| !record.aside.is_empty()) && !keys.contains(&all);
         for key in keys.iter().chain(remembered.then_some(&all)) {
             let everywhere = self.everywhere();
-            let record = self.keys.entry(key, *lane);
+            let key = self.keys.place(key.clone(), *lane);
+            let Some(record) = self.keys.get_mut(key) else { continue };
             record.aside = everywhere;
             record.scheduled = Destinations::NONE;
             record.peek = true;
@@ -204,10 +208,10 @@ impl Machine {
     fn admit(&mut self, row: Row, found: Found, blocked: Destinations) {
         let Some(held) = self.held.get(&row.lane).copied() else { return };
         let id = row.id;
-        let key = self.group(&row, found);
+        let key = self.group(&row, found).map(|key| self.keys.place(key, row.lane));
         let owed = self.owed(&row);
         let ends_at = self.ends_at(&row);
-        let parked = match &key {
+        let parked = match key {
             Some(key) => self.join_key(key, &row, found, owed, blocked),
             None => Destinations::NONE,
         };
@@ -234,7 +238,7 @@ impl Machine {
                 lane: row.lane,
                 term: held.term,
                 message,
-                key: key.clone(),
+                key,
                 weight: row.weight,
                 owes_every_route: row.waiting_for.is_none(),
                 unknown: self.unknown(row.waiting_for.as_deref().unwrap_or_default()),
@@ -268,7 +272,7 @@ impl Machine {
             Content::Message(_) | Content::Head(_) if owed.is_empty() => self.lead_nowhere(id),
             content => {
                 for destination in waiting.iter() {
-                    self.queue(id, key.as_ref(), destination);
+                    self.queue(id, key, destination);
                 }
                 match content {
                     Content::Head(head) => self.admit_head(id, head.suspicion),
@@ -296,7 +300,7 @@ impl Machine {
     /// Counts the row among its key's, and says where it must wait for the key's head.
     fn join_key(
         &mut self,
-        key: &Key,
+        key: KeySlot,
         row: &Row,
         found: Found,
         owed: Destinations,
@@ -309,7 +313,7 @@ impl Machine {
             Closed::ForAll => owed,
         };
         let is_head = found == Found::Look || (found == Found::Due && row.retrying == Retrying::Yes);
-        let record = self.keys.entry(key, row.lane);
+        let Some(record) = self.keys.get_mut(key) else { return closed };
         record.members += 1;
         let parked = if is_head { closed } else { record.aside.both(owed).with(closed) };
         let parked = parked.with(record.failing.both(owed));
@@ -329,6 +333,7 @@ impl Machine {
             return;
         }
         let (paused, everywhere) = (self.paused(), self.everywhere());
+        let Some(key) = self.keys.find(key) else { return };
         let Some(record) = self.keys.get_mut(key) else { return };
         record.peek = false;
         let stale_from = record.held_back_from;
@@ -400,12 +405,12 @@ impl Machine {
         }
         if let Some(row) = unread {
             record.looking = true;
-            return self.keys.wait_for(lane, row, key.clone());
+            return self.keys.wait_for(lane, row, key);
         }
         self.review(key);
     }
 
-    pub(super) fn review(&mut self, key: &Key) {
+    pub(super) fn review(&mut self, key: KeySlot) {
         let mark = self.reads.mark();
         let read_before = self.reads.any_before(mark);
         if let Some(missed) = self.keys.review(key, mark, read_before, self.paused()) {
@@ -413,7 +418,7 @@ impl Machine {
         }
     }
 
-    pub(super) fn queue(&mut self, row: RowId, key: Option<&Key>, destination: DestinationIndex) {
+    pub(super) fn queue(&mut self, row: RowId, key: Option<KeySlot>, destination: DestinationIndex) {
         let Some(outlet) = self.outlets.get_mut(destination.get()) else { return };
         let Some(key) = key else {
             if self.window.get(row).is_some_and(Entry::is_loaded) {
@@ -426,7 +431,7 @@ impl Machine {
         queue.insert(row);
         if !queue.in_line && queue.flying == 0 && !burying {
             queue.in_line = true;
-            outlet.line.push_back(Turn::Key(key.clone()));
+            outlet.line.push_back(Turn::Key(key));
         }
     }
 

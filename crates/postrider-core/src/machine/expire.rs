@@ -66,7 +66,7 @@ impl Machine {
         entry.is_over = true;
         entry.lapsed = entry.lapsed.with(entry.waiting);
         entry.waiting = Destinations::NONE;
-        if let Some(record) = entry.key.as_ref().and_then(|key| self.keys.get_mut(key)) {
+        if let Some(record) = entry.key.and_then(|key| self.keys.get_mut(key)) {
             record.queues.iter_mut().for_each(|queue| queue.remove(row));
         }
         self.hold_key(row);

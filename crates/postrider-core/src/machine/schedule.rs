@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::Machine;
 use super::events::{Action, Read, Wanted};
+use super::keys::KeySlot;
 use crate::lane::Lane;
 use crate::message::Key;
 use crate::row::RowId;
@@ -302,11 +303,11 @@ impl Machine {
             Kind::Due if now < self.schedule.next_due => None,
             Kind::Due => Some((Wanted::Due(self.window.scheduled()), free.min(DUE_PAGE))),
             Kind::Look => {
-                let (lane, key) = self.next_look()?;
-                let (members, least, most) = self.keys.get(&key).map_or((0, 0, LOOK_PAGE), |record| {
-                    (record.members, record.look_rows, if record.peek { PEEK } else { LOOK_PAGE })
-                });
-                Some((Wanted::Key(lane, key), free.min(most).max(least) + members))
+                let key = self.next_look()?;
+                let record = self.keys.get(key)?;
+                let most = if record.peek { PEEK } else { LOOK_PAGE };
+                let rows = free.min(most).max(record.look_rows) + record.members;
+                Some((Wanted::Key(record.lane, record.key.clone()), rows))
             }
             Kind::Walk if self.keys.looks_waiting() >= MAX_LOOKS => None,
             Kind::Walk => {
@@ -319,21 +320,20 @@ impl Machine {
 
     /// The next key whose exceptional rows are to be looked at. What stands before it may have changed since it was
     /// asked for.
-    fn next_look(&mut self) -> Option<(Lane, Key)> {
+    fn next_look(&mut self) -> Option<KeySlot> {
         let paused = self.paused();
         while let Some(key) = self.keys.pop_look() {
-            let Some(record) = self.keys.get_mut(&key).filter(|record| record.looking) else { continue };
-            let lane = record.lane;
-            if !self.held.contains_key(&lane) {
+            let Some(record) = self.keys.get_mut(key).filter(|record| record.looking) else { continue };
+            if !self.held.contains_key(&record.lane) {
                 record.looking = false;
             } else if record.can_look(paused) {
                 record.look_again = false;
                 record.held_back_from = None;
                 record.unseen = record.held_back();
-                return Some((lane, key));
+                return Some(key);
             } else {
                 record.looking = false;
-                self.review(&key);
+                self.review(key);
             }
         }
         None

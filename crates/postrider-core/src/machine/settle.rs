@@ -95,12 +95,12 @@ impl Machine {
         let waiting_for = self.still_owed(row, entry.failed.with(entry.parked));
         let attempts = entry.attempts;
         let after = self.until_the_end(row, entry.retry_after);
-        let key = entry.key.clone();
+        let key = entry.key;
         let failures = entry.failures.clone();
         if let Some(id) = entry.message.as_ref().map(|message| message.id) {
             self.notes.push(Note::Retry { id, attempts, after });
         }
-        if let Some(record) = key.as_ref().and_then(|key| self.keys.get_mut(key)) {
+        if let Some(record) = key.and_then(|key| self.keys.get_mut(key)) {
             record.scheduled = record.scheduled.with(entry.failed);
         }
         self.record_again(row, after, waiting_for, failures);
@@ -164,7 +164,7 @@ impl Machine {
     pub(super) fn hold_key(&mut self, row: RowId) {
         let Some(entry) = self.window.get_mut(row).filter(|entry| !entry.holds_key) else { return };
         entry.holds_key = true;
-        if let Some(record) = entry.key.as_ref().and_then(|key| self.keys.get_mut(key)) {
+        if let Some(record) = entry.key.and_then(|key| self.keys.get_mut(key)) {
             record.burying += 1;
         }
     }
@@ -247,7 +247,7 @@ impl Machine {
             self.goes_back(row, &entry);
         }
         let Some(key) = entry.key else { return };
-        if let Some(record) = self.keys.get_mut(&key) {
+        if let Some(record) = self.keys.get_mut(key) {
             record.members = record.members.saturating_sub(1);
             record.let_go(row, entry.parked.with(entry.failed), entry.failed);
             record.burying = record.burying.saturating_sub(usize::from(entry.holds_key));
@@ -273,10 +273,10 @@ impl Machine {
         }
         if entry.holds_key {
             for place in 0..self.outlets.len() {
-                self.line_up(&key, DestinationIndex::new(place));
+                self.line_up(key, DestinationIndex::new(place));
             }
         }
-        self.review(&key);
+        self.review(key);
     }
 
     fn count(&mut self, batch: &[(u64, Settlement)], settled: &Settled) {
