@@ -152,8 +152,12 @@ impl Machine {
         if !self.schedule.is_catching_up() {
             return;
         }
-        let rows = page.rows.iter().map(|row| (row.lane, row.id));
-        for (lane, row) in rows.chain(page.reached.iter().map(|(lane, row)| (*lane, *row))) {
+        let mut last = page.reached.clone();
+        for row in &page.rows {
+            let last = last.entry(row.lane).or_insert(row.id);
+            *last = row.id.max(*last);
+        }
+        for (lane, row) in last {
             if self.is_ours(lanes, lane) {
                 self.schedule.has_read(lane, row);
             }

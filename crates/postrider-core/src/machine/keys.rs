@@ -10,8 +10,8 @@ use crate::lane::Lane;
 use crate::message::{Key, KeyHashing};
 use crate::row::RowId;
 
-/// The most queues kept for keys to come.
-const MOST_SPARE: usize = 1_024;
+/// The most queues kept for keys to come: as many as a settle of a full window forgets.
+const MOST_SPARE: usize = 8_192;
 /// The most room, in rows, of a queue that is kept.
 const SMALL: usize = 16;
 

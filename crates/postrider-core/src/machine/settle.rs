@@ -1,6 +1,6 @@
 //! What became of each row is recorded, batched behind publishing.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use super::Machine;
@@ -280,7 +280,7 @@ impl Machine {
     }
 
     fn count(&mut self, batch: &[(u64, Settlement)], settled: &Settled) {
-        let locked: HashSet<Lane> = settled.lanes.iter().copied().collect();
+        let locked: BTreeSet<Lane> = settled.lanes.iter().copied().collect();
         let mine = batch.iter().map(|(_, settlement)| settlement).filter(|mine| locked.contains(&mine.lane));
         let (mut delivered, mut aside) = (0, 0);
         for settlement in mine {
