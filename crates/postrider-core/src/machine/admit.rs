@@ -9,6 +9,7 @@ use super::keys::KeySlot;
 use super::ordering::Ordering;
 use super::outlet::Turn;
 use super::schedule::WALK_PAGE;
+use super::troubles::Troubles;
 use super::window::Entry;
 use super::{Machine, settle};
 use crate::address::DestinationName;
@@ -245,10 +246,9 @@ impl Machine {
                 key,
                 weight: row.weight,
                 owes_every_route: row.waiting_for.is_none(),
-                unknown: self.unknown(row.waiting_for.as_deref().unwrap_or_default()),
                 scheduled: row.retrying == Retrying::Yes || delayed,
                 attempts: row.attempts,
-                progress: row.progress,
+                troubles: Troubles::of(self.unknown(row.waiting_for.as_deref().unwrap_or_default()), row.progress),
                 attempt: Attempt(0),
                 waiting,
                 flying: Destinations::NONE,
@@ -257,8 +257,6 @@ impl Machine {
                 parked,
                 failed: Destinations::NONE,
                 exhausted: Destinations::NONE,
-                failures: Vec::new(),
-                retry_after: Duration::ZERO,
                 settling: false,
                 care,
                 head,
@@ -467,8 +465,8 @@ impl Machine {
             return self.bury(row, given_up.reason, Vec::new());
         }
         let Some(entry) = self.window.get_mut(row) else { return };
-        entry.retry_after = NOWHERE_RETRY;
-        entry.failures.push(FailedAttempt {
+        entry.troubles.retry_after = NOWHERE_RETRY;
+        entry.troubles.failures.push(FailedAttempt {
             destination: DestinationName::new(""),
             kind: ErrorKind::Config,
             text: text.to_owned(),

@@ -6,6 +6,7 @@ use super::events::{Flight, Note};
 use super::keys::KeySlot;
 use super::ordering::Ordering;
 use super::outlet::{Sent, Turn};
+use super::window::Entry;
 use crate::error::{Error, ErrorKind};
 use crate::judge::{Evidence, Judgement, judge};
 use crate::on_dead::OnDead;
@@ -149,7 +150,7 @@ impl Machine {
         if entry.given_up.is_none() {
             entry.attempts = entry.attempts.saturating_add(1);
         }
-        let charged = entry.progress.entry(name).or_insert(0);
+        let charged = entry.troubles.progress.entry(name).or_insert(0);
         *charged = charged.saturating_add(1);
         let charged = *charged;
         let Some(message) = entry.message.clone() else { return };
@@ -179,9 +180,9 @@ impl Machine {
         let first_failure = entry.failed.is_empty();
         entry.failed = entry.failed.with(one);
         entry.exhausted = entry.exhausted.with(exhausted);
-        entry.retry_after = entry.retry_after.max(wait);
+        entry.troubles.retry_after = entry.troubles.retry_after.max(wait);
         let text = super::settle::shortened(&error.story());
-        entry.failures.push(FailedAttempt { destination: name, kind: error.kind(), text });
+        entry.troubles.failures.push(FailedAttempt { destination: name, kind: error.kind(), text });
         let key = entry.key;
         // A row that is given up and does not hold its key lets it go on once that is settled. One that is still owed
         // elsewhere goes on being owed here too.
@@ -190,7 +191,7 @@ impl Machine {
             && entry.flying == one
             && entry.waiting.is_empty()
             && entry.parked.is_empty()
-            && entry.unknown.is_empty();
+            && entry.troubles.unknown.is_empty();
         let ends = entry.is_over || is_used_up;
         self.leave_flight(row, destination);
         let Some(record) = key.and_then(|key| self.keys.get_mut(key)) else { return };
@@ -229,10 +230,7 @@ impl Machine {
     }
 
     fn land(&mut self, row: RowId, destination: DestinationIndex, landing: Landing) {
-        if !self.leave_flight(row, destination) {
-            return;
-        }
-        let Some(entry) = self.window.get_mut(row) else { return };
+        let Some(entry) = self.leave_flight(row, destination) else { return };
         let one = Destinations::one(destination);
         match landing {
             Landing::Again if entry.is_over => entry.lapsed = entry.lapsed.with(one),
@@ -258,12 +256,9 @@ impl Machine {
         }
     }
 
-    /// Whether the row was in flight there; it is no more.
-    fn leave_flight(&mut self, row: RowId, destination: DestinationIndex) -> bool {
-        let Some(entry) = self.window.get_mut(row) else { return false };
-        if !entry.flying.contains(destination) {
-            return false;
-        }
+    /// The row, if it was in flight there; it is no more.
+    fn leave_flight(&mut self, row: RowId, destination: DestinationIndex) -> Option<&mut Entry> {
+        let entry = self.window.get_mut(row).filter(|entry| entry.flying.contains(destination))?;
         entry.flying = entry.flying.without(Destinations::one(destination));
         entry.answered = entry.answered.with(Destinations::one(destination));
         if let Some(key) = entry.key
@@ -271,7 +266,7 @@ impl Machine {
         {
             queue.flying = queue.flying.saturating_sub(1);
         }
-        true
+        Some(entry)
     }
 
     /// A pause begins, or its probe failed. Calls that were under way when it began do not prolong it.

@@ -26,7 +26,7 @@ impl Machine {
     /// Its attempts are used up wherever it is still owed.
     pub(super) fn give_up(&mut self, row: RowId) {
         let Some(entry) = self.window.get(row) else { return };
-        let failures = entry.failures.clone();
+        let failures = entry.troubles.failures.clone();
         let text = failures.last().map(|failure| failure.text.clone()).unwrap_or_default();
         let reason = entry.given_up.as_ref().map_or(DeadReason::Attempts, |given_up| given_up.reason);
         if entry.given_up.is_none() {
@@ -62,7 +62,7 @@ impl Machine {
         let waiting = std::mem::take(&mut entry.waiting);
         let owed = waiting.with(entry.parked).with(entry.failed).with(entry.lapsed);
         let (attempts, key, was_given_up) = (entry.attempts, entry.key, entry.given_up.is_some());
-        let progress = entry.progress.clone();
+        let progress = entry.troubles.progress.clone();
         if let Some(record) = key.and_then(|key| self.keys.get_mut(key)) {
             record.queues.iter_mut().for_each(|queue| queue.remove(row));
         }
@@ -100,7 +100,7 @@ impl Machine {
     /// The destinations that were owed a row before it was given up; none for every one.
     fn owed_before(&self, row: RowId) -> Option<Vec<DestinationName>> {
         let dead_letters = self.settings.names(self.dead_letters());
-        let progress = &self.window.get(row)?.progress;
+        let progress = &self.window.get(row)?.troubles.progress;
         let owed: Vec<_> = progress.keys().filter(|name| !dead_letters.contains(name)).cloned().collect();
         (!owed.is_empty()).then_some(owed)
     }

@@ -30,6 +30,7 @@ mod schedule;
 mod settings;
 mod settle;
 mod slots;
+mod troubles;
 mod window;
 
 #[cfg(test)]

@@ -213,7 +213,9 @@ impl Machine {
     }
 
     fn mark_flying(&mut self, row: RowId, destination: DestinationIndex) {
-        let attempt = self.next_attempt(row, destination);
+        let Some(attempt) = self.window.get(row).map(|entry| self.next_attempt(row, entry, destination)) else {
+            return;
+        };
         let Some(entry) = self.window.get_mut(row) else { return };
         let one = Destinations::one(destination);
         entry.waiting = entry.waiting.without(one);
@@ -246,7 +248,7 @@ impl Machine {
         Some(Outgoing {
             message: Arc::clone(message),
             destination: settings.template.render(message),
-            attempt: self.next_attempt(row, destination),
+            attempt: self.next_attempt(row, entry, destination),
             lane: entry.lane,
             term: entry.term,
             given_up: entry.given_up.clone(),
@@ -255,14 +257,15 @@ impl Machine {
 
     /// Which attempt there the next one is: after those that were charged, which the table counts, and those that failed
     /// at this relay and were charged to nobody.
-    fn next_attempt(&self, row: RowId, destination: DestinationIndex) -> Attempt {
-        let name = self.settings.destinations.get(destination.get()).map(|settings| &settings.name);
-        let charged =
-            self.window.get(row).map_or(0, |entry| match self.outlets.len() == 1 && entry.given_up.is_none() {
-                // With one destination the table may know the attempts without telling which destination they were at.
-                true => entry.attempts,
-                false => name.and_then(|name| entry.progress.get(name)).copied().unwrap_or(0),
-            });
+    fn next_attempt(&self, row: RowId, entry: &Entry, destination: DestinationIndex) -> Attempt {
+        let charged = match self.outlets.len() == 1 && entry.given_up.is_none() {
+            // With one destination the table may know the attempts without telling which destination they were at.
+            true => entry.attempts,
+            false => {
+                let settings = self.settings.destinations.get(destination.get());
+                settings.and_then(|settings| entry.troubles.progress.get(&settings.name)).copied().unwrap_or(0)
+            }
+        };
         let uncharged = self.outlets.get(destination.get()).map_or(0, |outlet| outlet.uncharged_failures(row));
         Attempt(charged.saturating_add(uncharged).saturating_add(1))
     }

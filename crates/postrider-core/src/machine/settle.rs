@@ -60,7 +60,7 @@ impl Machine {
         if entry.has_lapsed() {
             self.give_up_expired(row);
         } else if !entry.failed.is_empty() {
-            if entry.failed == entry.exhausted && entry.parked.is_empty() && entry.unknown.is_empty() {
+            if entry.failed == entry.exhausted && entry.parked.is_empty() && entry.troubles.unknown.is_empty() {
                 self.give_up(row);
             } else {
                 self.retry_in_table(row);
@@ -69,7 +69,7 @@ impl Machine {
             self.set_aside(row);
         } else if let Some(given_up) = entry.given_up.clone().filter(|_| !entry.accepted.is_empty()) {
             self.bury(row, given_up.reason, Vec::new());
-        } else if !entry.accepted.is_empty() && !entry.unknown.is_empty() {
+        } else if !entry.accepted.is_empty() && !entry.troubles.unknown.is_empty() {
             self.lead_nowhere(row);
         } else if !entry.accepted.is_empty() {
             self.record(row, Outcome::Delivered);
@@ -94,9 +94,9 @@ impl Machine {
         let Some(entry) = self.window.get(row) else { return };
         let waiting_for = self.still_owed(row, entry.failed.with(entry.parked));
         let attempts = entry.attempts;
-        let after = self.until_the_end(row, entry.retry_after);
+        let after = self.until_the_end(row, entry.troubles.retry_after);
         let key = entry.key;
-        let failures = entry.failures.clone();
+        let failures = entry.troubles.failures.clone();
         if let Some(id) = entry.message.as_ref().map(|message| message.id) {
             self.notes.push(Note::Retry { id, attempts, after });
         }
@@ -115,7 +115,7 @@ impl Machine {
         failures: Vec<FailedAttempt>,
     ) {
         let Some(entry) = self.window.get(row) else { return };
-        let (attempts, progress) = (entry.attempts, entry.progress.clone());
+        let (attempts, progress) = (entry.attempts, entry.troubles.progress.clone());
         let outcome = match &entry.given_up {
             Some(given_up) => {
                 Outcome::Forward { reason: given_up.reason, after, attempts, waiting_for, progress, failures }
@@ -132,7 +132,7 @@ impl Machine {
             return None;
         }
         let mut names = self.settings.names(owed);
-        names.extend(entry.unknown.iter().cloned());
+        names.extend(entry.troubles.unknown.iter().cloned());
         Some(names)
     }
 
@@ -142,12 +142,8 @@ impl Machine {
         if is_end && self.window.get(row).is_some_and(|entry| entry.given_up.is_none()) {
             self.hold_key(row);
         }
-        let suspicion = self.suspicion_left(row);
-        let Some(entry) = self.window.get_mut(row) else { return };
-        entry.settling = true;
-        let (stay, lane, attempt) = (entry.stay, entry.lane, entry.attempt);
         let suspicion = match outcome {
-            Outcome::Retry { .. } | Outcome::SetAside { .. } => suspicion,
+            Outcome::Retry { .. } | Outcome::SetAside { .. } => self.suspicion_left(row),
             Outcome::Delivered
             | Outcome::Dropped
             | Outcome::Suspected { .. }
@@ -155,6 +151,9 @@ impl Machine {
             | Outcome::Holding { .. }
             | Outcome::Forward { .. } => 0,
         };
+        let Some(entry) = self.window.get_mut(row) else { return };
+        entry.settling = true;
+        let (stay, lane, attempt) = (entry.stay, entry.lane, entry.attempt);
         let settlement = Settlement { row, lane, outcome, attempt, suspicion };
         self.settling.waiting.push_back((stay, settlement));
     }

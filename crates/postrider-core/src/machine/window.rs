@@ -1,18 +1,17 @@
 //! The rows in memory: bounded by number and by bytes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::careful::Care;
 use super::destinations::Destinations;
 use super::keys::{KeySlot, Keys};
 use super::slots::{Slot, Slots};
-use crate::address::DestinationName;
+use super::troubles::Troubles;
 use crate::lane::{Lane, Term};
 use crate::message::{Key, Message, MessageId, Topic};
 use crate::row::{GivenUp, Head, RowId, RowMap};
-use crate::seams::{Attempt, FailedAttempt, Room};
+use crate::seams::{Attempt, Room};
 use crate::tick::Tick;
 
 /// One row from being read to having its settle answered.
@@ -27,12 +26,10 @@ pub(super) struct Entry {
     pub(super) weight: usize,
     /// Whether `waiting_for` in the table is null.
     pub(super) owes_every_route: bool,
-    /// Of `waiting_for`, what no configured destination is called.
-    pub(super) unknown: Vec<DestinationName>,
     /// Whether the due query could bring it again.
     pub(super) scheduled: bool,
     pub(super) attempts: u32,
-    pub(super) progress: BTreeMap<DestinationName, u32>,
+    pub(super) troubles: Troubles,
     /// The last attempt that was made at it in this stay; 0 before the first.
     pub(super) attempt: Attempt,
     /// Queued.
@@ -48,8 +45,6 @@ pub(super) struct Entry {
     pub(super) failed: Destinations,
     /// Of the failed, those whose attempts are used up.
     pub(super) exhausted: Destinations,
-    pub(super) failures: Vec<FailedAttempt>,
-    pub(super) retry_after: Duration,
     pub(super) settling: bool,
     /// Why it was given up, when it is forwarded.
     pub(super) given_up: Option<Arc<GivenUp>>,
