@@ -233,16 +233,19 @@ impl Machine {
         let moment = self.next_moment();
         self.next_flight += 1;
         let flight = Flight(self.next_flight);
-        let batch: Vec<_> = call.rows.iter().filter_map(|row| self.outgoing(*row, destination)).collect();
-        let stay = |row: &RowId| self.window.get(*row).map_or(0, |entry| entry.stay);
-        let rows = call.rows.iter().map(|row| (*row, stay(row))).collect();
+        let mut batch = Vec::with_capacity(call.rows.len());
+        let mut rows = Vec::with_capacity(call.rows.len());
+        for row in call.rows {
+            let entry = self.window.get(row);
+            batch.extend(entry.and_then(|entry| self.outgoing(row, entry, destination)));
+            rows.push((row, entry.map_or(0, |entry| entry.stay)));
+        }
         let sent = Sent { rows, moment, probe, alone: call.alone };
         self.outlets[destination.get()].flights.insert(flight, sent);
         actions.push(Action::Publish(destination, flight, batch));
     }
 
-    fn outgoing(&self, row: RowId, destination: DestinationIndex) -> Option<Outgoing> {
-        let entry = self.window.get(row)?;
+    fn outgoing(&self, row: RowId, entry: &Entry, destination: DestinationIndex) -> Option<Outgoing> {
         let message = entry.message.as_ref()?;
         let settings = self.settings.destinations.get(destination.get())?;
         Some(Outgoing {
