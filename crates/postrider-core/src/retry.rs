@@ -188,8 +188,10 @@ impl TopicPattern {
     pub fn matches(&self, topic: &str) -> bool {
         let mut words = topic.split('.');
         for pattern in &self.0 {
+            if pattern == "#" {
+                return true;
+            }
             match (pattern.as_str(), words.next()) {
-                ("#", _) => return true,
                 (_, None) => return false,
                 ("*", Some(_)) => {}
                 (pattern, Some(word)) if pattern == word => {}

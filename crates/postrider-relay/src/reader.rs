@@ -20,18 +20,13 @@ pub(crate) async fn read_all(
     signals: mpsc::UnboundedSender<Signal>,
 ) {
     let mut source: Option<Box<dyn Source>> = None;
+    let mut goes_on = false;
     while let Some(read) = asked.recv().await {
-        let started = telemetry::started();
-        let answer = tokio::time::timeout(DEADLINE, carry_out(&store, &mut source, &read)).await.unwrap_or_else(|_| {
-            let text = format!("reading took longer than {DEADLINE:?}; look for locks on the outbox table");
-            Err(Error::new(ErrorKind::Unavailable, text))
-        });
-        telemetry::read_took(started);
-        let answer = answer.unwrap_or_else(|error| {
-            // The reader's memory of what it has read dies with its connection.
-            source = None;
-            Answer::Failed(error)
-        });
+        let answer = match read.ahead && !goes_on {
+            true => Answer::NotMade,
+            false => make(&store, &mut source, &read).await,
+        };
+        goes_on = read.goes_on(&answer);
         if let Answer::Page(Page { discontinued: true, .. }) = &answer
             && signals.send(Signal::Discontinued).is_err()
         {
@@ -41,6 +36,20 @@ pub(crate) async fn read_all(
             return;
         }
     }
+}
+
+async fn make(store: &Arc<dyn Store>, source: &mut Option<Box<dyn Source>>, read: &Read) -> Answer {
+    let started = telemetry::started();
+    let answer = tokio::time::timeout(DEADLINE, carry_out(store, source, read)).await.unwrap_or_else(|_| {
+        let text = format!("reading took longer than {DEADLINE:?}; look for locks on the outbox table");
+        Err(Error::new(ErrorKind::Unavailable, text))
+    });
+    telemetry::read_took(started);
+    answer.unwrap_or_else(|error| {
+        // The reader's memory of what it has read dies with its connection.
+        *source = None;
+        Answer::Failed(error)
+    })
 }
 
 async fn carry_out(store: &Arc<dyn Store>, source: &mut Option<Box<dyn Source>>, read: &Read) -> Result<Answer> {

@@ -5,9 +5,11 @@ use std::time::Duration;
 use super::careful::Care;
 use super::destinations::{DestinationIndex, Destinations};
 use super::events::{Answer, Note, Read, Ticket, Wanted};
+use super::keys::KeySlot;
 use super::ordering::Ordering;
 use super::outlet::Turn;
 use super::schedule::WALK_PAGE;
+use super::troubles::Troubles;
 use super::window::Entry;
 use super::{Machine, settle};
 use crate::address::DestinationName;
@@ -24,6 +26,9 @@ const NOWHERE_RETRY: Duration = Duration::from_secs(60);
 /// The most rows of one look that found nothing but rows that cannot go; what lies behind them waits.
 const LONGEST_LOOK: usize = 8_192;
 
+/// The window holds so many pages of light rows at least, so that one more can be asked for ahead.
+const LIGHT_PAGES: usize = 4;
+
 /// How a row was found, which says what to believe of its `closed` mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
@@ -34,13 +39,19 @@ pub(super) enum Found {
 
 impl Machine {
     pub(super) fn answered(&mut self, now: Tick, read: Read, answer: Answer) {
-        let Read { ticket, wanted, lanes, room } = read;
+        let goes_on = read.goes_on(&answer);
+        let Read { ticket, wanted, lanes, room, .. } = read;
         self.schedule.read_ended();
         match answer {
+            Answer::NotMade => self.is_still_wanted(&wanted),
             Answer::Failed(error) => self.read_failed(now, &wanted, &error),
             Answer::Keys(keys) => self.walked(&wanted, &keys),
             Answer::Page(page) => {
                 self.store_is_back();
+                if wanted == Wanted::New {
+                    let is_light = page.weight() <= self.settings.window_bytes / LIGHT_PAGES;
+                    self.schedule.set_backlog(goes_on && is_light);
+                }
                 self.page(now, ticket, wanted, &lanes, room.rows, page);
             }
         }
@@ -84,9 +95,19 @@ impl Machine {
     }
 
     fn read_failed(&mut self, now: Tick, wanted: &Wanted, error: &Error) {
+        self.is_still_wanted(wanted);
+        self.schedule.set_backlog(false);
+        self.read_carefully_again();
+        let pause = self.store_is_away(error);
+        self.schedule.rest(now + pause);
+    }
+
+    /// A read brought nothing: what it was for is asked for again.
+    fn is_still_wanted(&mut self, wanted: &Wanted) {
         match wanted {
             Wanted::New | Wanted::Due(_) | Wanted::Rows(_) => {}
             Wanted::Key(_, key) => {
+                let Some(key) = self.keys.find(key) else { return };
                 if let Some(record) = self.keys.get_mut(key) {
                     record.looking = false;
                 }
@@ -101,9 +122,6 @@ impl Machine {
                 }
             }
         }
-        self.read_carefully_again();
-        let pause = self.store_is_away(error);
-        self.schedule.rest(now + pause);
     }
 
     fn walked(&mut self, wanted: &Wanted, keys: &[Key]) {
@@ -114,10 +132,12 @@ impl Machine {
         }
         // One record of all messages is kept while anything may wait: where nothing does any more, only a look says so.
         let all = Key::everything();
-        let remembered = self.keys.get(&all).is_some_and(|record| !record.aside.is_empty()) && !keys.contains(&all);
+        let record = self.keys.find(&all).and_then(|all| self.keys.get(all));
+        let remembered = record.is_some_and(|record| !record.aside.is_empty()) && !keys.contains(&all);
         for key in keys.iter().chain(remembered.then_some(&all)) {
             let everywhere = self.everywhere();
-            let record = self.keys.entry(key, *lane);
+            let key = self.keys.place(key.clone(), *lane);
+            let Some(record) = self.keys.get_mut(key) else { continue };
             record.aside = everywhere;
             record.scheduled = Destinations::NONE;
             record.peek = true;
@@ -133,8 +153,12 @@ impl Machine {
         if !self.schedule.is_catching_up() {
             return;
         }
-        let rows = page.rows.iter().map(|row| (row.lane, row.id));
-        for (lane, row) in rows.chain(page.reached.iter().map(|(lane, row)| (*lane, *row))) {
+        let mut last = page.reached.clone();
+        for row in &page.rows {
+            let last = last.entry(row.lane).or_insert(row.id);
+            *last = row.id.max(*last);
+        }
+        for (lane, row) in last {
             if self.is_ours(lanes, lane) {
                 self.schedule.has_read(lane, row);
             }
@@ -189,10 +213,10 @@ impl Machine {
     fn admit(&mut self, row: Row, found: Found, blocked: Destinations) {
         let Some(held) = self.held.get(&row.lane).copied() else { return };
         let id = row.id;
-        let key = self.group(&row, found);
+        let key = self.group(&row, found).map(|key| self.keys.place(key, row.lane));
         let owed = self.owed(&row);
         let ends_at = self.ends_at(&row);
-        let parked = match &key {
+        let parked = match key {
             Some(key) => self.join_key(key, &row, found, owed, blocked),
             None => Destinations::NONE,
         };
@@ -219,13 +243,12 @@ impl Machine {
                 lane: row.lane,
                 term: held.term,
                 message,
-                key: key.clone(),
+                key,
                 weight: row.weight,
                 owes_every_route: row.waiting_for.is_none(),
-                unknown: self.unknown(row.waiting_for.as_deref().unwrap_or_default()),
                 scheduled: row.retrying == Retrying::Yes || delayed,
                 attempts: row.attempts,
-                progress: row.progress,
+                troubles: Troubles::of(self.unknown(row.waiting_for.as_deref().unwrap_or_default()), row.progress),
                 attempt: Attempt(0),
                 waiting,
                 flying: Destinations::NONE,
@@ -234,8 +257,6 @@ impl Machine {
                 parked,
                 failed: Destinations::NONE,
                 exhausted: Destinations::NONE,
-                failures: Vec::new(),
-                retry_after: Duration::ZERO,
                 settling: false,
                 care,
                 head,
@@ -253,7 +274,7 @@ impl Machine {
             Content::Message(_) | Content::Head(_) if owed.is_empty() => self.lead_nowhere(id),
             content => {
                 for destination in waiting.iter() {
-                    self.queue(id, key.as_ref(), destination);
+                    self.queue(id, key, destination);
                 }
                 match content {
                     Content::Head(head) => self.admit_head(id, head.suspicion),
@@ -281,7 +302,7 @@ impl Machine {
     /// Counts the row among its key's, and says where it must wait for the key's head.
     fn join_key(
         &mut self,
-        key: &Key,
+        key: KeySlot,
         row: &Row,
         found: Found,
         owed: Destinations,
@@ -294,7 +315,7 @@ impl Machine {
             Closed::ForAll => owed,
         };
         let is_head = found == Found::Look || (found == Found::Due && row.retrying == Retrying::Yes);
-        let record = self.keys.entry(key, row.lane);
+        let Some(record) = self.keys.get_mut(key) else { return closed };
         record.members += 1;
         let parked = if is_head { closed } else { record.aside.both(owed).with(closed) };
         let parked = parked.with(record.failing.both(owed));
@@ -314,6 +335,7 @@ impl Machine {
             return;
         }
         let (paused, everywhere) = (self.paused(), self.everywhere());
+        let Some(key) = self.keys.find(key) else { return };
         let Some(record) = self.keys.get_mut(key) else { return };
         record.peek = false;
         let stale_from = record.held_back_from;
@@ -385,12 +407,12 @@ impl Machine {
         }
         if let Some(row) = unread {
             record.looking = true;
-            return self.keys.wait_for(lane, row, key.clone());
+            return self.keys.wait_for(lane, row, key);
         }
         self.review(key);
     }
 
-    pub(super) fn review(&mut self, key: &Key) {
+    pub(super) fn review(&mut self, key: KeySlot) {
         let mark = self.reads.mark();
         let read_before = self.reads.any_before(mark);
         if let Some(missed) = self.keys.review(key, mark, read_before, self.paused()) {
@@ -398,7 +420,7 @@ impl Machine {
         }
     }
 
-    pub(super) fn queue(&mut self, row: RowId, key: Option<&Key>, destination: DestinationIndex) {
+    pub(super) fn queue(&mut self, row: RowId, key: Option<KeySlot>, destination: DestinationIndex) {
         let Some(outlet) = self.outlets.get_mut(destination.get()) else { return };
         let Some(key) = key else {
             if self.window.get(row).is_some_and(Entry::is_loaded) {
@@ -411,7 +433,7 @@ impl Machine {
         queue.insert(row);
         if !queue.in_line && queue.flying == 0 && !burying {
             queue.in_line = true;
-            outlet.line.push_back(Turn::Key(key.clone()));
+            outlet.line.push_back(Turn::Key(key));
         }
     }
 
@@ -443,8 +465,8 @@ impl Machine {
             return self.bury(row, given_up.reason, Vec::new());
         }
         let Some(entry) = self.window.get_mut(row) else { return };
-        entry.retry_after = NOWHERE_RETRY;
-        entry.failures.push(FailedAttempt {
+        entry.troubles.retry_after = NOWHERE_RETRY;
+        entry.troubles.failures.push(FailedAttempt {
             destination: DestinationName::new(""),
             kind: ErrorKind::Config,
             text: text.to_owned(),

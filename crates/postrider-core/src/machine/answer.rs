@@ -3,11 +3,12 @@
 use super::Machine;
 use super::destinations::{DestinationIndex, Destinations};
 use super::events::{Flight, Note};
+use super::keys::KeySlot;
 use super::ordering::Ordering;
 use super::outlet::{Sent, Turn};
+use super::window::Entry;
 use crate::error::{Error, ErrorKind};
 use crate::judge::{Evidence, Judgement, judge};
-use crate::message::Key;
 use crate::on_dead::OnDead;
 use crate::row::RowId;
 use crate::seams::{FailedAttempt, Isolation, Published};
@@ -149,7 +150,7 @@ impl Machine {
         if entry.given_up.is_none() {
             entry.attempts = entry.attempts.saturating_add(1);
         }
-        let charged = entry.progress.entry(name).or_insert(0);
+        let charged = entry.troubles.progress.entry(name).or_insert(0);
         *charged = charged.saturating_add(1);
         let charged = *charged;
         let Some(message) = entry.message.clone() else { return };
@@ -179,10 +180,10 @@ impl Machine {
         let first_failure = entry.failed.is_empty();
         entry.failed = entry.failed.with(one);
         entry.exhausted = entry.exhausted.with(exhausted);
-        entry.retry_after = entry.retry_after.max(wait);
+        entry.troubles.retry_after = entry.troubles.retry_after.max(wait);
         let text = super::settle::shortened(&error.story());
-        entry.failures.push(FailedAttempt { destination: name, kind: error.kind(), text });
-        let key = entry.key.clone();
+        entry.troubles.failures.push(FailedAttempt { destination: name, kind: error.kind(), text });
+        let key = entry.key;
         // A row that is given up and does not hold its key lets it go on once that is settled. One that is still owed
         // elsewhere goes on being owed here too.
         let is_used_up = !holds
@@ -190,25 +191,25 @@ impl Machine {
             && entry.flying == one
             && entry.waiting.is_empty()
             && entry.parked.is_empty()
-            && entry.unknown.is_empty();
+            && entry.troubles.unknown.is_empty();
         let ends = entry.is_over || is_used_up;
         self.leave_flight(row, destination);
-        let Some(record) = key.as_ref().and_then(|key| self.keys.get_mut(key)) else { return };
+        let Some(record) = key.and_then(|key| self.keys.get_mut(key)) else { return };
         record.hold_back(row, destination);
         record.failures += usize::from(first_failure);
         if let Some(key) = key.filter(|_| !ends) {
-            self.close_key(&key, destination);
+            self.close_key(key, destination);
         }
     }
 
     /// Rows of the key that wait in memory for this destination will wait in the table, behind the failed one.
-    pub(super) fn close_key(&mut self, key: &Key, destination: DestinationIndex) {
+    pub(super) fn close_key(&mut self, key: KeySlot, destination: DestinationIndex) {
         let Some(record) = self.keys.get_mut(key) else { return };
         record.failing = record.failing.with(Destinations::one(destination));
         self.park_waiting(key, destination);
     }
 
-    fn park_waiting(&mut self, key: &Key, destination: DestinationIndex) {
+    fn park_waiting(&mut self, key: KeySlot, destination: DestinationIndex) {
         let Some(record) = self.keys.get_mut(key) else { return };
         let waiting = record.queues.get_mut(destination.get()).map(|queue| std::mem::take(&mut queue.waiting));
         for row in waiting.into_iter().flatten() {
@@ -229,10 +230,7 @@ impl Machine {
     }
 
     fn land(&mut self, row: RowId, destination: DestinationIndex, landing: Landing) {
-        if !self.leave_flight(row, destination) {
-            return;
-        }
-        let Some(entry) = self.window.get_mut(row) else { return };
+        let Some(entry) = self.leave_flight(row, destination) else { return };
         let one = Destinations::one(destination);
         match landing {
             Landing::Again if entry.is_over => entry.lapsed = entry.lapsed.with(one),
@@ -244,34 +242,31 @@ impl Machine {
     fn wait_again(&mut self, row: RowId, destination: DestinationIndex) {
         let one = Destinations::one(destination);
         let Some(entry) = self.window.get_mut(row) else { return };
-        let key = entry.key.clone();
-        let record = key.as_ref().and_then(|key| self.keys.get(key));
+        let key = entry.key;
+        let record = key.and_then(|key| self.keys.get(key));
         let closed = record.is_some_and(|record| record.is_closed(destination));
         let Some(entry) = self.window.get_mut(row) else { return };
         entry.waiting = entry.waiting.with(one);
         match key {
             Some(key) if closed => {
                 self.park(row, destination);
-                self.park_waiting(&key, destination);
+                self.park_waiting(key, destination);
             }
-            key => self.queue(row, key.as_ref(), destination),
+            key => self.queue(row, key, destination),
         }
     }
 
-    /// Whether the row was in flight there; it is no more.
-    fn leave_flight(&mut self, row: RowId, destination: DestinationIndex) -> bool {
-        let Some(entry) = self.window.get_mut(row) else { return false };
-        if !entry.flying.contains(destination) {
-            return false;
-        }
+    /// The row, if it was in flight there; it is no more.
+    fn leave_flight(&mut self, row: RowId, destination: DestinationIndex) -> Option<&mut Entry> {
+        let entry = self.window.get_mut(row).filter(|entry| entry.flying.contains(destination))?;
         entry.flying = entry.flying.without(Destinations::one(destination));
         entry.answered = entry.answered.with(Destinations::one(destination));
-        if let Some(key) = entry.key.clone()
-            && let Some(queue) = self.keys.queue(&key, destination)
+        if let Some(key) = entry.key
+            && let Some(queue) = self.keys.queue(key, destination)
         {
             queue.flying = queue.flying.saturating_sub(1);
         }
-        true
+        Some(entry)
     }
 
     /// A pause begins, or its probe failed. Calls that were under way when it began do not prolong it.
@@ -283,21 +278,21 @@ impl Machine {
 
     /// Keys whose rows have all landed stand in line again.
     fn line_up_again(&mut self, rows: &[RowId], destination: DestinationIndex) {
-        let mut keys: Vec<Key> = Vec::new();
+        let mut keys: Vec<KeySlot> = Vec::new();
         for row in rows {
-            if let Some(key) = self.window.get(*row).and_then(|entry| entry.key.clone())
+            if let Some(key) = self.window.get(*row).and_then(|entry| entry.key)
                 && keys.last() != Some(&key)
             {
                 keys.push(key);
             }
         }
         for key in keys {
-            self.line_up(&key, destination);
+            self.line_up(key, destination);
         }
     }
 
     /// A key with rows to send and none on their way stands in line.
-    pub(super) fn line_up(&mut self, key: &Key, destination: DestinationIndex) {
+    pub(super) fn line_up(&mut self, key: KeySlot, destination: DestinationIndex) {
         let burying = self.keys.get(key).is_some_and(|record| record.burying > 0);
         if let Some(queue) = self.keys.queue(key, destination)
             && queue.flying == 0
@@ -306,7 +301,7 @@ impl Machine {
             && !queue.waiting.is_empty()
         {
             queue.in_line = true;
-            self.outlets[destination.get()].line.push_back(Turn::Key(key.clone()));
+            self.outlets[destination.get()].line.push_back(Turn::Key(key));
         }
     }
 

@@ -21,11 +21,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::Machine;
 use super::destinations::{DestinationIndex, Destinations};
 use super::events::Wanted;
+use super::keys::{KeySlot, Keys};
 use super::outlet::Turn;
 use super::window::{Entry, Window};
 use crate::error::ErrorKind;
 use crate::lane::{HeldLane, Lane, Start};
-use crate::message::Key;
 use crate::row::{Content, Row, RowId};
 use crate::seams::{DeadReason, Outcome, Page};
 
@@ -137,14 +137,14 @@ impl Careful {
 
     /// A sweep and a look at a key bring rows again that are in the window, and with the due ones come those that went back
     /// untried: as heads, as long as they need care.
-    fn start(&self, lane: Lane, wanted: &Wanted, window: &Window) -> Start {
+    fn start(&self, lane: Lane, wanted: &Wanted, window: &Window, keys: &Keys) -> Start {
         let again = match wanted {
             Wanted::Due(_) => self.has_outside(lane),
             Wanted::Sweep(swept, _) if *swept == lane => {
                 self.has_outside(lane) || self.untried(window).any(|entry| entry.lane == lane)
             }
             Wanted::Key(of, key) if *of == lane => {
-                self.has_outside(lane) || self.untried(window).any(|entry| entry.is_of(key))
+                self.has_outside(lane) || self.untried(window).any(|entry| entry.is_of(key, keys))
             }
             _ => false,
         };
@@ -167,7 +167,7 @@ impl Machine {
 
     /// The lanes held, as a read of this kind is to treat them.
     pub(super) fn lanes_for(&self, wanted: &Wanted) -> Vec<HeldLane> {
-        let start = |held: &HeldLane| self.careful.start(held.lane, wanted, &self.window);
+        let start = |held: &HeldLane| self.careful.start(held.lane, wanted, &self.window, &self.keys);
         self.held.values().map(|held| HeldLane { start: start(held), ..*held }).collect()
     }
 
@@ -283,7 +283,7 @@ impl Machine {
         if entry.care != Care::Taken || entry.settling || !entry.flying.is_empty() || entry.waiting.is_empty() {
             return false;
         }
-        let record = entry.key.as_ref().and_then(|key| self.keys.get(key));
+        let record = entry.key.and_then(|key| self.keys.get(key));
         let behind_a_head = |destination: DestinationIndex| {
             let queue = record.and_then(|record| record.queues.get(destination.get()));
             let front = queue.and_then(|queue| queue.waiting.front()).and_then(|front| self.window.get(*front));
@@ -379,7 +379,7 @@ impl Machine {
     /// The heads that may go now and stand behind none that is to wait: up to so many that are not suspect, and of the
     /// others the one that is suspected least, if no other one goes before it.
     fn next_heads(&self, paused: Destinations, most: usize) -> (Vec<RowId>, Option<(RowId, u16)>) {
-        let mut waits: HashMap<&Key, Destinations> = HashMap::new();
+        let mut waits: HashMap<KeySlot, Destinations> = HashMap::new();
         let (mut unsuspected, mut suspect) = (Vec::new(), None);
         for row in &self.careful.heads {
             let Some(entry) = self.window.get(*row) else { continue };
@@ -388,7 +388,7 @@ impl Machine {
             if entry.settling || goes.is_empty() {
                 continue;
             }
-            let in_front = entry.key.as_ref().and_then(|key| waits.get(key)).copied().unwrap_or(Destinations::NONE);
+            let in_front = entry.key.and_then(|key| waits.get(&key)).copied().unwrap_or(Destinations::NONE);
             let stands_behind = !in_front.both(goes).is_empty();
             if suspicion == 0 && !stands_behind {
                 unsuspected.push(*row);
@@ -400,7 +400,7 @@ impl Machine {
             if !stands_behind && suspect.is_none_or(|(_, least)| suspicion < least) {
                 suspect = Some((*row, suspicion));
             }
-            if let Some(key) = &entry.key {
+            if let Some(key) = entry.key {
                 waits.insert(key, in_front.with(goes));
             }
         }
@@ -523,14 +523,14 @@ impl Machine {
             Content::Malformed { id: message, reason, .. } => return self.bury_malformed(id, message, reason),
             Content::Head(_) => return entry.care = Care::Marked,
         }
-        let (waiting, key) = (entry.waiting, entry.key.clone());
+        let (waiting, key) = (entry.waiting, entry.key);
         self.window.set_end(id, ends_at);
         if ends_at.is_some_and(|end| end <= self.latest) {
             return self.end(id);
         }
         let is_probe = self.careful.probe == Some(id);
         for destination in waiting.iter() {
-            match &key {
+            match key {
                 Some(key) => self.line_up(key, destination),
                 None => {
                     if let Some(outlet) = self.outlets.get_mut(destination.get()) {
@@ -547,15 +547,15 @@ impl Machine {
     /// Somebody deleted the row, or gave it up, before it was sent.
     fn vanished(&mut self, row: RowId) {
         self.reads.settle(row);
-        let key = self.window.get(row).and_then(|entry| entry.key.clone());
+        let key = self.window.get(row).and_then(|entry| entry.key);
         self.drop_rows(&[row]);
         let Some(key) = key else { return };
-        if let Some(record) = self.keys.get_mut(&key) {
+        if let Some(record) = self.keys.get_mut(key) {
             record.look_again |= !record.aside.is_empty();
         }
         for place in 0..self.outlets.len() {
-            self.line_up(&key, DestinationIndex::new(place));
+            self.line_up(key, DestinationIndex::new(place));
         }
-        self.review(&key);
+        self.review(key);
     }
 }

@@ -22,7 +22,7 @@ impl Machine {
         }
         let Some(key) = self.group(row, Found::Due) else { return false };
         let is_read = self.schedule.is_read_to(row.lane, row.id);
-        let record = self.keys.get(&key);
+        let record = self.keys.find(&key).and_then(|key| self.keys.get(key));
         let may_overtake = |destination: &DestinationIndex| {
             let may_stand_before = || record.is_some_and(|record| record.may_stand_before(row.id, *destination));
             !is_read || (!self.was_sent(row, *destination) && may_stand_before())
@@ -38,8 +38,11 @@ impl Machine {
         if unsure.is_empty() {
             return false;
         }
-        self.keys.entry(&key, row.lane).look_at(unsure);
-        self.review(&key);
+        let key = self.keys.place(key, row.lane);
+        if let Some(record) = self.keys.get_mut(key) {
+            record.look_at(unsure);
+        }
+        self.review(key);
         true
     }
 

@@ -47,12 +47,21 @@ pub struct Read {
     pub lanes: Vec<HeldLane>,
     /// How much may come.
     pub room: Room,
+    /// Whether it was asked for before the read before it was answered. It is made only where that one [goes
+    /// on](Self::goes_on), and otherwise answered as [`Answer::NotMade`].
+    pub ahead: bool,
 }
 
 impl Read {
     /// The lane of this number among those of the read.
     pub fn held(&self, lane: Lane) -> Option<HeldLane> {
         self.lanes.iter().find(|held| held.lane == lane).copied()
+    }
+
+    /// Whether the reading goes on where this answer ends: with rows it is full, and its room was enough for them.
+    pub fn goes_on(&self, answer: &Answer) -> bool {
+        let Answer::Page(page) = answer else { return false };
+        page.more && page.rows.len() >= self.room.rows && page.weight() <= self.room.bytes
     }
 }
 
@@ -65,6 +74,8 @@ pub enum Answer {
     Keys(Vec<Key>),
     /// The read failed.
     Failed(Error),
+    /// The read was asked for ahead, and the one before it did not go on.
+    NotMade,
 }
 
 /// Something happened.

@@ -66,7 +66,7 @@ impl Machine {
         entry.is_over = true;
         entry.lapsed = entry.lapsed.with(entry.waiting);
         entry.waiting = Destinations::NONE;
-        if let Some(record) = entry.key.as_ref().and_then(|key| self.keys.get_mut(key)) {
+        if let Some(record) = entry.key.and_then(|key| self.keys.get_mut(key)) {
             record.queues.iter_mut().for_each(|queue| queue.remove(row));
         }
         self.hold_key(row);
@@ -85,7 +85,7 @@ impl Machine {
                 self.record(row, Outcome::Dropped);
             }
             OnExpire::Dead => {
-                let failures = self.window.get(row).map(|entry| entry.failures.clone()).unwrap_or_default();
+                let failures = self.window.get(row).map(|entry| entry.troubles.failures.clone()).unwrap_or_default();
                 self.note_dead(row, id, DeadReason::Expired, OVER.to_owned());
                 self.bury(row, DeadReason::Expired, failures);
             }
@@ -103,6 +103,6 @@ impl Entry {
     /// Whether some destination was not reached before the row was over.
     pub(super) fn has_lapsed(&self) -> bool {
         let owed = self.lapsed.with(self.failed).with(self.parked);
-        self.is_over && (!owed.is_empty() || !self.unknown.is_empty() || self.accepted.is_empty())
+        self.is_over && (!owed.is_empty() || !self.troubles.unknown.is_empty() || self.accepted.is_empty())
     }
 }

@@ -13,10 +13,11 @@ use std::time::Duration;
 use super::Machine;
 use super::destinations::{DestinationIndex, Destinations};
 use super::events::Note;
+use super::keys::KeySlot;
 use super::ordering::Ordering;
 use super::window::Entry;
 use crate::address::DestinationName;
-use crate::message::{Key, MessageId};
+use crate::message::MessageId;
 use crate::on_dead::OnDead;
 use crate::row::RowId;
 use crate::seams::{DeadReason, FailedAttempt, Outcome};
@@ -25,7 +26,7 @@ impl Machine {
     /// Its attempts are used up wherever it is still owed.
     pub(super) fn give_up(&mut self, row: RowId) {
         let Some(entry) = self.window.get(row) else { return };
-        let failures = entry.failures.clone();
+        let failures = entry.troubles.failures.clone();
         let text = failures.last().map(|failure| failure.text.clone()).unwrap_or_default();
         let reason = entry.given_up.as_ref().map_or(DeadReason::Attempts, |given_up| given_up.reason);
         if entry.given_up.is_none() {
@@ -42,7 +43,7 @@ impl Machine {
     pub(super) fn note_dead(&mut self, row: RowId, id: Option<MessageId>, reason: DeadReason, text: String) {
         let entry = self.window.get(row);
         let topic = entry.and_then(Entry::named).map(|(_, topic)| topic);
-        let key = entry.and_then(|entry| entry.key.clone());
+        let key = entry.and_then(|entry| self.keys.get(entry.key?)).map(|record| record.key.clone());
         self.notes.push(Note::Dead { id, row, topic, key, reason, text });
     }
 
@@ -60,9 +61,9 @@ impl Machine {
         let Some(entry) = self.window.get_mut(row) else { return };
         let waiting = std::mem::take(&mut entry.waiting);
         let owed = waiting.with(entry.parked).with(entry.failed).with(entry.lapsed);
-        let (attempts, key, was_given_up) = (entry.attempts, entry.key.clone(), entry.given_up.is_some());
-        let progress = entry.progress.clone();
-        if let Some(record) = key.as_ref().and_then(|key| self.keys.get_mut(key)) {
+        let (attempts, key, was_given_up) = (entry.attempts, entry.key, entry.given_up.is_some());
+        let progress = entry.troubles.progress.clone();
+        if let Some(record) = key.and_then(|key| self.keys.get_mut(key)) {
             record.queues.iter_mut().for_each(|queue| queue.remove(row));
         }
         let waiting_for = if was_given_up { self.owed_before(row) } else { self.still_owed(row, owed) };
@@ -99,7 +100,7 @@ impl Machine {
     /// The destinations that were owed a row before it was given up; none for every one.
     fn owed_before(&self, row: RowId) -> Option<Vec<DestinationName>> {
         let dead_letters = self.settings.names(self.dead_letters());
-        let progress = &self.window.get(row)?.progress;
+        let progress = &self.window.get(row)?.troubles.progress;
         let owed: Vec<_> = progress.keys().filter(|name| !dead_letters.contains(name)).cloned().collect();
         (!owed.is_empty()).then_some(owed)
     }
@@ -111,7 +112,7 @@ impl Machine {
     fn shut_key(&mut self, row: RowId, reason: DeadReason) {
         let everywhere = self.everywhere();
         let Some(entry) = self.window.get_mut(row) else { return };
-        let Some(key) = entry.key.clone() else { return };
+        let Some(key) = entry.key else { return };
         let owed = match reason {
             // It could have gone anywhere.
             DeadReason::Malformed => everywhere,
@@ -121,7 +122,7 @@ impl Machine {
         let is_head = !entry.failed.is_empty();
         entry.waiting = Destinations::NONE;
         (entry.failed, entry.exhausted) = (owed, owed);
-        let Some(record) = self.keys.get_mut(&key) else { return };
+        let Some(record) = self.keys.get_mut(key) else { return };
         for destination in fresh.iter() {
             record.hold_back(row, destination);
             if let Some(queue) = record.queues.get_mut(destination.get()) {
@@ -132,15 +133,15 @@ impl Machine {
         if is_head {
             record.scheduled = record.scheduled.with(owed);
             record.held = true;
-            owed.iter().for_each(|destination| self.close_key(&key, destination));
+            owed.iter().for_each(|destination| self.close_key(key, destination));
         } else {
             record.failures += 1;
-            owed.iter().for_each(|destination| self.park_behind(&key, destination, row));
+            owed.iter().for_each(|destination| self.park_behind(key, destination, row));
         }
     }
 
     /// Rows of the key that wait in memory for this destination behind a row will wait in the table.
-    fn park_behind(&mut self, key: &Key, destination: DestinationIndex, row: RowId) {
+    fn park_behind(&mut self, key: KeySlot, destination: DestinationIndex, row: RowId) {
         let Some(queue) = self.keys.queue(key, destination) else { return };
         let behind: Vec<RowId> = queue.waiting.iter().copied().filter(|waiting| *waiting > row).collect();
         for row in behind {

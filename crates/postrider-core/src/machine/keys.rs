@@ -1,15 +1,17 @@
 //! What the machine remembers of a key while it has rows of it in memory, or owes it a look at the table.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use super::destinations::{DestinationIndex, Destinations};
 use super::ordering::Ordering;
+use super::slots::{Slot, Slots};
 use crate::lane::Lane;
 use crate::message::{Key, KeyHashing};
 use crate::row::RowId;
 
-/// The most queues kept for keys to come.
-const MOST_SPARE: usize = 1_024;
+/// The most queues kept for keys to come: as many as a settle of a full window forgets.
+const MOST_SPARE: usize = 8_192;
 /// The most room, in rows, of a queue that is kept.
 const SMALL: usize = 16;
 
@@ -52,9 +54,14 @@ impl Queue {
     }
 }
 
+/// Where the record of a key is: looked for when a row comes in, and known from there on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct KeySlot(Slot);
+
 /// One key.
 #[derive(Debug)]
 pub(super) struct KeyRecord {
+    pub(super) key: Key,
     pub(super) lane: Lane,
     pub(super) queues: Vec<Queue>,
     /// Where exceptional rows of this key may stand in the table: later rows must not overtake them.
@@ -91,8 +98,9 @@ pub(super) struct KeyRecord {
 }
 
 impl KeyRecord {
-    fn new(lane: Lane, queues: Vec<Queue>) -> Self {
+    fn new(key: Key, lane: Lane, queues: Vec<Queue>) -> Self {
         Self {
+            key,
             lane,
             queues,
             aside: Destinations::NONE,
@@ -194,15 +202,16 @@ impl KeyRecord {
 /// Every key that the machine knows of.
 #[derive(Debug)]
 pub(super) struct Keys {
-    records: HashMap<Key, KeyRecord, KeyHashing>,
+    slots: HashMap<Key, KeySlot, KeyHashing>,
+    records: Slots<KeyRecord>,
     destinations: usize,
     ordering: Ordering,
     /// Closed keys without rows in memory, kept while a read is under way that was sent before they closed.
-    lingering: VecDeque<(u64, Key)>,
+    lingering: VecDeque<(u64, KeySlot)>,
     /// Keys whose exceptional rows are to be looked at, in order.
-    looks: VecDeque<Key>,
+    looks: VecDeque<KeySlot>,
     /// Keys that are looked at again when their lane is read as far as this row.
-    unread: BTreeMap<(Lane, RowId), Key>,
+    unread: BTreeMap<(Lane, RowId), KeySlot>,
     /// Queues of keys that were forgotten: with many keys, one is forgotten for almost every row that another begins.
     spare: Vec<Vec<Queue>>,
 }
@@ -210,7 +219,8 @@ pub(super) struct Keys {
 impl Keys {
     pub(super) fn new(destinations: usize, ordering: Ordering) -> Self {
         Self {
-            records: HashMap::default(),
+            slots: HashMap::default(),
+            records: Slots::default(),
             destinations,
             ordering,
             lingering: VecDeque::new(),
@@ -220,31 +230,46 @@ impl Keys {
         }
     }
 
-    pub(super) fn get(&self, key: &Key) -> Option<&KeyRecord> {
-        self.records.get(key)
+    /// Where the record of a key is, if there is one.
+    pub(super) fn find(&self, key: &Key) -> Option<KeySlot> {
+        self.slots.get(key).copied()
     }
 
-    pub(super) fn get_mut(&mut self, key: &Key) -> Option<&mut KeyRecord> {
-        self.records.get_mut(key)
+    pub(super) fn get(&self, key: KeySlot) -> Option<&KeyRecord> {
+        self.records.get(key.0)
     }
 
-    pub(super) fn entry(&mut self, key: &Key, lane: Lane) -> &mut KeyRecord {
-        let (destinations, spare) = (self.destinations, &mut self.spare);
-        self.records.entry(key.clone()).or_insert_with(|| {
-            KeyRecord::new(lane, spare.pop().unwrap_or_else(|| vec![Queue::default(); destinations]))
-        })
+    pub(super) fn get_mut(&mut self, key: KeySlot) -> Option<&mut KeyRecord> {
+        self.records.get_mut(key.0)
     }
 
-    fn forget(&mut self, key: &Key) {
-        let Some(mut record) = self.records.remove(key) else { return };
+    /// Where the record of a key is, which is made if there is none.
+    pub(super) fn place(&mut self, key: Key, lane: Lane) -> KeySlot {
+        let vacant = match self.slots.entry(key) {
+            Entry::Occupied(known) => return *known.get(),
+            Entry::Vacant(vacant) => vacant,
+        };
+        let queues = self.spare.pop().unwrap_or_else(|| vec![Queue::default(); self.destinations]);
+        let record = KeyRecord::new(vacant.key().clone(), lane, queues);
+        *vacant.insert(KeySlot(self.records.insert(record)))
+    }
+
+    fn remove(&mut self, key: KeySlot) -> Option<KeyRecord> {
+        let record = self.records.remove(key.0)?;
+        self.slots.remove(&record.key);
+        Some(record)
+    }
+
+    fn forget(&mut self, key: KeySlot) {
+        let Some(mut record) = self.remove(key) else { return };
         if self.spare.len() < MOST_SPARE && record.queues.iter().all(|queue| queue.waiting.capacity() <= SMALL) {
             record.queues.iter_mut().for_each(Queue::renew);
             self.spare.push(record.queues);
         }
     }
 
-    pub(super) fn queue(&mut self, key: &Key, destination: DestinationIndex) -> Option<&mut Queue> {
-        self.records.get_mut(key)?.queues.get_mut(destination.get())
+    pub(super) fn queue(&mut self, key: KeySlot, destination: DestinationIndex) -> Option<&mut Queue> {
+        self.get_mut(key)?.queues.get_mut(destination.get())
     }
 
     /// Asks for a look at the table if the key wants one, and forgets the key when nothing keeps it.
@@ -253,23 +278,23 @@ impl Keys {
     /// destination.
     pub(super) fn review(
         &mut self,
-        key: &Key,
+        key: KeySlot,
         mark: u64,
         read_before_mark: bool,
         paused: Destinations,
     ) -> Option<Lane> {
-        let record = self.records.get_mut(key)?;
+        let record = self.records.get_mut(key.0)?;
         let missed = (!record.aside.both(paused).is_empty()).then_some(record.lane);
         if record.looking {
             return missed;
         }
         if record.can_look(paused) {
             record.looking = true;
-            self.looks.push_back(key.clone());
+            self.looks.push_back(key);
         } else if record.is_idle() && (self.ordering != Ordering::Everything || record.aside.is_empty()) {
             if !record.aside.is_empty() && read_before_mark {
                 record.lingers_until = mark;
-                self.lingering.push_back((mark, key.clone()));
+                self.lingering.push_back((mark, key));
             } else {
                 self.forget(key);
             }
@@ -278,12 +303,12 @@ impl Keys {
     }
 
     /// The next key that asked for a look.
-    pub(super) fn pop_look(&mut self) -> Option<Key> {
+    pub(super) fn pop_look(&mut self) -> Option<KeySlot> {
         self.looks.pop_front()
     }
 
     /// Rows that are not read yet may stand before this one: the key is looked at again when they are.
-    pub(super) fn wait_for(&mut self, lane: Lane, row: RowId, key: Key) {
+    pub(super) fn wait_for(&mut self, lane: Lane, row: RowId, key: KeySlot) {
         self.unread.insert((lane, row), key);
     }
 
@@ -331,16 +356,22 @@ impl Keys {
                 break;
             }
             let Some((mark, key)) = self.lingering.pop_front() else { break };
-            if self.records.get(&key).is_some_and(|record| record.is_idle() && record.lingers_until <= mark) {
-                self.records.remove(&key);
+            if self.get(key).is_some_and(|record| record.is_idle() && record.lingers_until <= mark) {
+                self.remove(key);
             }
         }
     }
 
     pub(super) fn forget_lane(&mut self, lane: Lane) {
         let records = &mut self.records;
-        records.retain(|_, record| record.lane != lane);
-        self.looks.retain(|key| records.contains_key(key));
+        self.slots.retain(|_, slot| {
+            let stays = records.get(slot.0).is_some_and(|record| record.lane != lane);
+            if !stays {
+                records.remove(slot.0);
+            }
+            stays
+        });
+        self.looks.retain(|key| records.get(key.0).is_some());
         self.unread.retain(|(of, _), _| *of != lane);
     }
 

@@ -29,6 +29,8 @@ mod reads;
 mod schedule;
 mod settings;
 mod settle;
+mod slots;
+mod troubles;
 mod window;
 
 #[cfg(test)]
@@ -259,7 +261,7 @@ impl Machine {
         let (window, keys) = (&self.window, &self.keys);
         for outlet in &mut self.outlets {
             outlet.line.retain(|turn| match turn {
-                Turn::Key(key) => keys.get(key).is_some(),
+                Turn::Key(key) => keys.get(*key).is_some(),
                 Turn::Row(row) => window.contains(*row),
             });
             outlet.alone.retain(|row| window.contains(*row));
@@ -298,7 +300,7 @@ impl Machine {
     pub(super) fn drop_rows(&mut self, rows: &[crate::row::RowId]) {
         for row in rows {
             let Some(entry) = self.window.remove(*row) else { continue };
-            let Some(record) = entry.key.as_ref().and_then(|key| self.keys.get_mut(key)) else { continue };
+            let Some(record) = entry.key.and_then(|key| self.keys.get_mut(key)) else { continue };
             record.members = record.members.saturating_sub(1);
             record.let_go(*row, entry.parked.with(entry.failed), entry.failed);
             record.burying = record.burying.saturating_sub(usize::from(entry.holds_key));

@@ -50,7 +50,7 @@ impl Machine {
     /// Whether whatever is new would only be set aside: everything waits for one message. Then it is left where it is.
     pub(super) fn everything_waits(&self) -> bool {
         self.settings.ordering == Ordering::Everything
-            && self.keys.get(&Key::everything()).is_some_and(|record| {
+            && self.keys.find(&Key::everything()).and_then(|key| self.keys.get(key)).is_some_and(|record| {
                 let waits = record.aside.with(record.failing);
                 !self.keys.waits_for_rows() && self.settings.destinations_of_routes().without(waits).is_empty()
             })

@@ -9,9 +9,9 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use super::events::Flight;
+use super::keys::KeySlot;
 use crate::error::ErrorKind;
 use crate::judge::Evidence;
-use crate::message::Key;
 use crate::retry::{Jitter, RetryPolicy};
 use crate::row::RowId;
 use crate::tick::Tick;
@@ -26,9 +26,9 @@ const FAILURES_BEFORE_ALONE: u32 = 2;
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 
 /// Something that may be sent next.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
-    Key(Key),
+    Key(KeySlot),
     Row(RowId),
 }
 

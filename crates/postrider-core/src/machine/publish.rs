@@ -5,12 +5,11 @@ use std::sync::Arc;
 use super::Machine;
 use super::destinations::{DestinationIndex, Destinations};
 use super::events::{Action, Flight, Note};
-use super::keys::Queue;
+use super::keys::{KeySlot, Queue};
 use super::ordering::Ordering;
 use super::outlet::{Sent, Turn};
 use super::window::Entry;
 use crate::error::Error;
-use crate::message::Key;
 use crate::row::RowId;
 use crate::seams::{Attempt, BrokerProfile, Isolation, OrderInBatch, Outgoing};
 use crate::tick::Tick;
@@ -84,8 +83,8 @@ impl Machine {
         if self.is_next(row, destination) {
             self.mark_flying(row, destination);
             self.send(destination, Call { rows: vec![row], bytes: 0, most: 1, alone: true }, false, actions);
-        } else if let Some(key) = self.window.get(row).and_then(|entry| entry.key.clone()) {
-            self.line_up(&key, destination);
+        } else if let Some(key) = self.window.get(row).and_then(|entry| entry.key) {
+            self.line_up(key, destination);
         }
         true
     }
@@ -98,7 +97,7 @@ impl Machine {
     /// Whether nothing of the row's key must go there before it.
     pub(super) fn is_in_front(&self, row: RowId, destination: DestinationIndex) -> bool {
         let Some(entry) = self.window.get(row) else { return false };
-        let Some(record) = entry.key.as_ref().and_then(|key| self.keys.get(key)) else { return true };
+        let Some(record) = entry.key.and_then(|key| self.keys.get(key)) else { return true };
         let queue = record.queues.get(destination.get());
         record.burying == 0 && queue.is_none_or(|queue| queue.flying == 0 && queue.waiting.front() == Some(&row))
     }
@@ -111,7 +110,7 @@ impl Machine {
             let Some(turn) = self.outlets[destination.get()].line.pop_front() else { break };
             let taken = match &turn {
                 Turn::Row(row) => self.take_row(*row, destination, profile, &mut call),
-                Turn::Key(key) => self.take_key(key, destination, profile, &mut call),
+                Turn::Key(key) => self.take_key(*key, destination, profile, &mut call),
             };
             if !taken {
                 self.outlets[destination.get()].line.push_front(turn);
@@ -146,7 +145,13 @@ impl Machine {
         true
     }
 
-    fn take_key(&mut self, key: &Key, destination: DestinationIndex, profile: &BrokerProfile, call: &mut Call) -> bool {
+    fn take_key(
+        &mut self,
+        key: KeySlot,
+        destination: DestinationIndex,
+        profile: &BrokerProfile,
+        call: &mut Call,
+    ) -> bool {
         let closed = self.keys.get(key).is_some_and(|record| record.burying > 0 || self.hand_back.has(record.lane));
         let flying = self.keys.queue(key, destination).is_some_and(|queue| queue.flying > 0);
         if closed || flying {
@@ -208,16 +213,16 @@ impl Machine {
     }
 
     fn mark_flying(&mut self, row: RowId, destination: DestinationIndex) {
-        let attempt = self.next_attempt(row, destination);
+        let Some(attempt) = self.window.get(row).map(|entry| self.next_attempt(row, entry, destination)) else {
+            return;
+        };
         let Some(entry) = self.window.get_mut(row) else { return };
         let one = Destinations::one(destination);
         entry.waiting = entry.waiting.without(one);
         entry.flying = entry.flying.with(one);
         entry.attempt = entry.attempt.max(attempt);
-        if let Some(queue) = entry
-            .key
-            .clone()
-            .and_then(|key| self.keys.get_mut(&key).and_then(|record| record.queues.get_mut(destination.get())))
+        if let Some(queue) =
+            entry.key.and_then(|key| self.keys.get_mut(key).and_then(|record| record.queues.get_mut(destination.get())))
         {
             queue.remove(row);
             queue.flying += 1;
@@ -228,22 +233,25 @@ impl Machine {
         let moment = self.next_moment();
         self.next_flight += 1;
         let flight = Flight(self.next_flight);
-        let batch: Vec<_> = call.rows.iter().filter_map(|row| self.outgoing(*row, destination)).collect();
-        let stay = |row: &RowId| self.window.get(*row).map_or(0, |entry| entry.stay);
-        let rows = call.rows.iter().map(|row| (*row, stay(row))).collect();
+        let mut batch = Vec::with_capacity(call.rows.len());
+        let mut rows = Vec::with_capacity(call.rows.len());
+        for row in call.rows {
+            let entry = self.window.get(row);
+            batch.extend(entry.and_then(|entry| self.outgoing(row, entry, destination)));
+            rows.push((row, entry.map_or(0, |entry| entry.stay)));
+        }
         let sent = Sent { rows, moment, probe, alone: call.alone };
         self.outlets[destination.get()].flights.insert(flight, sent);
         actions.push(Action::Publish(destination, flight, batch));
     }
 
-    fn outgoing(&self, row: RowId, destination: DestinationIndex) -> Option<Outgoing> {
-        let entry = self.window.get(row)?;
+    fn outgoing(&self, row: RowId, entry: &Entry, destination: DestinationIndex) -> Option<Outgoing> {
         let message = entry.message.as_ref()?;
         let settings = self.settings.destinations.get(destination.get())?;
         Some(Outgoing {
             message: Arc::clone(message),
             destination: settings.template.render(message),
-            attempt: self.next_attempt(row, destination),
+            attempt: self.next_attempt(row, entry, destination),
             lane: entry.lane,
             term: entry.term,
             given_up: entry.given_up.clone(),
@@ -252,14 +260,15 @@ impl Machine {
 
     /// Which attempt there the next one is: after those that were charged, which the table counts, and those that failed
     /// at this relay and were charged to nobody.
-    fn next_attempt(&self, row: RowId, destination: DestinationIndex) -> Attempt {
-        let name = self.settings.destinations.get(destination.get()).map(|settings| &settings.name);
-        let charged =
-            self.window.get(row).map_or(0, |entry| match self.outlets.len() == 1 && entry.given_up.is_none() {
-                // With one destination the table may know the attempts without telling which destination they were at.
-                true => entry.attempts,
-                false => name.and_then(|name| entry.progress.get(name)).copied().unwrap_or(0),
-            });
+    fn next_attempt(&self, row: RowId, entry: &Entry, destination: DestinationIndex) -> Attempt {
+        let charged = match self.outlets.len() == 1 && entry.given_up.is_none() {
+            // With one destination the table may know the attempts without telling which destination they were at.
+            true => entry.attempts,
+            false => {
+                let settings = self.settings.destinations.get(destination.get());
+                settings.and_then(|settings| entry.troubles.progress.get(&settings.name)).copied().unwrap_or(0)
+            }
+        };
         let uncharged = self.outlets.get(destination.get()).map_or(0, |outlet| outlet.uncharged_failures(row));
         Attempt(charged.saturating_add(uncharged).saturating_add(1))
     }
@@ -280,7 +289,7 @@ impl Machine {
             let head = match &turn {
                 Turn::Row(row) => Some(*row),
                 Turn::Key(key) => {
-                    let queue = self.keys.queue(key, destination);
+                    let queue = self.keys.queue(*key, destination);
                     queue.and_then(|queue| {
                         queue.in_line = false;
                         queue.waiting.front().copied()
@@ -310,10 +319,10 @@ impl Machine {
     /// Whether there are messages that could be probes there, and none of them is untried.
     pub(super) fn all_were_tried(&self, destination: DestinationIndex) -> bool {
         let Some(outlet) = self.outlets.get(destination.get()) else { return false };
-        let queue = |key: &Key| self.keys.get(key)?.queues.get(destination.get())?.waiting.front().copied();
+        let queue = |key: KeySlot| self.keys.get(key)?.queues.get(destination.get())?.waiting.front().copied();
         let in_line = outlet.line.iter().filter_map(|turn| match turn {
             Turn::Row(row) => Some(*row),
-            Turn::Key(key) => queue(key),
+            Turn::Key(key) => queue(*key),
         });
         let mut rows =
             in_line.chain(outlet.alone.iter().copied()).filter(|row| self.is_next(*row, destination)).peekable();
@@ -322,8 +331,8 @@ impl Machine {
 
     fn back_in_line(&mut self, row: RowId, destination: DestinationIndex) {
         let Some(entry) = self.window.get(row).filter(|entry| entry.waiting.contains(destination)) else { return };
-        match entry.key.clone() {
-            Some(key) => self.line_up(&key, destination),
+        match entry.key {
+            Some(key) => self.line_up(key, destination),
             None => self.outlets[destination.get()].line.push_back(Turn::Row(row)),
         }
     }
@@ -415,8 +424,8 @@ impl Machine {
         }
         entry.waiting = entry.waiting.without(one);
         entry.parked = entry.parked.with(one);
-        let Some(key) = entry.key.clone() else { return };
-        if let Some(record) = self.keys.get_mut(&key) {
+        let Some(key) = entry.key else { return };
+        if let Some(record) = self.keys.get_mut(key) {
             record.hold_back(row, destination);
             if let Some(queue) = record.queues.get_mut(destination.get()) {
                 queue.remove(row);

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::Machine;
 use super::events::{Action, Read, Wanted};
+use super::keys::KeySlot;
 use crate::lane::Lane;
 use crate::message::Key;
 use crate::row::RowId;
@@ -26,11 +27,16 @@ const LATE_EFFECT: Duration = Duration::from_secs(30);
 /// Looks at keys that may wait before a walk asks for more keys.
 const MAX_LOOKS: usize = 1_000;
 
-/// The timetable of the reads: one at a time, because a source is one connection, so that what is free in the window
-/// is promised once.
+/// The timetable of the reads: one at a time, because a source is one connection. Only in a backlog a read is asked for
+/// ahead of the answer to a read of new rows, so that the source does not wait while a page is taken in. What is free in
+/// the window is promised once.
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
-    reading: bool,
+    under_way: usize,
+    /// What is promised to the read that was sent last.
+    promised: Room,
+    /// There are more new rows behind a full page of light ones.
+    in_backlog: bool,
     last: Kind,
     next_new: Tick,
     pause: Duration,
@@ -89,20 +95,43 @@ impl Schedule {
 
     /// When the next read is due; far away while one is under way.
     pub(super) fn next(&self, now: Tick) -> Tick {
-        self.next_but_new(now).min(if self.reading { Tick::FAR } else { self.next_new.max(self.rest_until) })
+        self.next_but_new(now).min(if self.is_reading() { Tick::FAR } else { self.next_new.max(self.rest_until) })
     }
 
     /// When the next read is due that is not for new rows.
     pub(super) fn next_but_new(&self, now: Tick) -> Tick {
-        if self.reading {
+        if self.is_reading() {
             return now + super::LONGEST_SLEEP;
         }
         let next_walk = self.walks_to_come.values().min().copied().unwrap_or(Tick::FAR);
         self.next_due.min(self.next_sweep).min(next_walk).max(self.rest_until)
     }
 
+    fn is_reading(&self) -> bool {
+        self.under_way > 0
+    }
+
+    /// Whether one more read may be asked for now: ahead of the answer to another one only where that is allowed.
+    fn may_read(&self, ahead: bool) -> bool {
+        match self.under_way {
+            0 => true,
+            1 => ahead && self.in_backlog && self.last == Kind::New,
+            _ => false,
+        }
+    }
+
+    /// What is promised of the window, where one more read may be asked for.
+    fn promised(&self) -> Room {
+        if self.is_reading() { self.promised } else { Room::NONE }
+    }
+
     pub(super) fn read_ended(&mut self) {
-        self.reading = false;
+        self.under_way = self.under_way.saturating_sub(1);
+    }
+
+    /// Whether new rows are read page after page, of which the window holds several.
+    pub(super) const fn set_backlog(&mut self, in_backlog: bool) {
+        self.in_backlog = in_backlog;
     }
 
     pub(super) fn catch_up(&mut self, lane: Lane) {
@@ -173,7 +202,7 @@ impl Schedule {
 
     /// Whether a walk is under way.
     pub(super) fn is_walking(&self) -> bool {
-        self.reading && self.last == Kind::Walk
+        self.is_reading() && self.last == Kind::Walk
     }
 
     /// The lanes of which a walk is to be made, now or when a pause ends.
@@ -199,7 +228,7 @@ impl Schedule {
 
     pub(super) fn is_quiet(&self) -> bool {
         let walked = self.walks.is_empty() && self.missed.is_empty();
-        let under_way = self.reading && matches!(self.last, Kind::Look | Kind::Walk);
+        let under_way = self.is_reading() && matches!(self.last, Kind::Look | Kind::Walk);
         self.new_is_quiet && self.due_is_quiet && walked && !under_way
     }
 
@@ -227,32 +256,44 @@ impl Schedule {
 impl Machine {
     pub(super) fn read_next(&mut self, now: Tick, actions: &mut Vec<Action>) {
         self.schedule.begin_walks(now);
-        if self.held.is_empty() || self.schedule.reading || now < self.schedule.rest_until {
-            return;
+        while self.read_one(now, actions) {}
+    }
+
+    fn read_one(&mut self, now: Tick, actions: &mut Vec<Action>) -> bool {
+        // What an answer says of the careful start decides how the next read is made.
+        let may_read = self.schedule.may_read(self.careful.is_over());
+        if self.held.is_empty() || !may_read || now < self.schedule.rest_until {
+            return false;
         }
         let rows = self.to_load();
         if !rows.is_empty() {
             // They are in the window already.
             let room = Room { rows: rows.len(), bytes: self.settings.window_bytes };
             self.read(Wanted::Rows(rows), room, actions);
-            return;
+            return true;
         }
-        let Some(room) = self.window.room(self.settings.page_rows) else { return };
+        let Some(room) = self.window.room_beside(self.schedule.promised(), self.settings.page_rows) else {
+            return false;
+        };
+        let most = if self.schedule.in_backlog { self.settings.window_bytes / 2 } else { usize::MAX };
         let mut kind = self.schedule.last;
         for _ in 0..5 {
             kind = kind.next();
             let Some((wanted, rows)) = self.wanted(now, kind, room.rows) else { continue };
             self.schedule.last = kind;
-            self.read(wanted, Room { rows, ..room }, actions);
-            return;
+            self.read(wanted, Room { rows, bytes: room.bytes.min(most) }, actions);
+            return true;
         }
+        false
     }
 
     fn read(&mut self, wanted: Wanted, room: Room, actions: &mut Vec<Action>) {
-        self.schedule.reading = true;
+        let ahead = self.schedule.is_reading();
+        self.schedule.under_way += 1;
+        self.schedule.promised = room;
         let ticket = self.reads.send();
         let lanes = self.lanes_for(&wanted);
-        actions.push(Action::Read(Read { ticket, wanted, lanes, room }));
+        actions.push(Action::Read(Read { ticket, wanted, lanes, room, ahead }));
     }
 
     /// What a read of this kind would ask for now, if it is its time, and for how many rows.
@@ -262,11 +303,11 @@ impl Machine {
             Kind::Due if now < self.schedule.next_due => None,
             Kind::Due => Some((Wanted::Due(self.window.scheduled()), free.min(DUE_PAGE))),
             Kind::Look => {
-                let (lane, key) = self.next_look()?;
-                let (members, least, most) = self.keys.get(&key).map_or((0, 0, LOOK_PAGE), |record| {
-                    (record.members, record.look_rows, if record.peek { PEEK } else { LOOK_PAGE })
-                });
-                Some((Wanted::Key(lane, key), free.min(most).max(least) + members))
+                let key = self.next_look()?;
+                let record = self.keys.get(key)?;
+                let most = if record.peek { PEEK } else { LOOK_PAGE };
+                let rows = free.min(most).max(record.look_rows) + record.members;
+                Some((Wanted::Key(record.lane, record.key.clone()), rows))
             }
             Kind::Walk if self.keys.looks_waiting() >= MAX_LOOKS => None,
             Kind::Walk => {
@@ -279,21 +320,20 @@ impl Machine {
 
     /// The next key whose exceptional rows are to be looked at. What stands before it may have changed since it was
     /// asked for.
-    fn next_look(&mut self) -> Option<(Lane, Key)> {
+    fn next_look(&mut self) -> Option<KeySlot> {
         let paused = self.paused();
         while let Some(key) = self.keys.pop_look() {
-            let Some(record) = self.keys.get_mut(&key).filter(|record| record.looking) else { continue };
-            let lane = record.lane;
-            if !self.held.contains_key(&lane) {
+            let Some(record) = self.keys.get_mut(key).filter(|record| record.looking) else { continue };
+            if !self.held.contains_key(&record.lane) {
                 record.looking = false;
             } else if record.can_look(paused) {
                 record.look_again = false;
                 record.held_back_from = None;
                 record.unseen = record.held_back();
-                return Some((lane, key));
+                return Some(key);
             } else {
                 record.looking = false;
-                self.review(&key);
+                self.review(key);
             }
         }
         None

@@ -1,6 +1,6 @@
 //! What became of each row is recorded, batched behind publishing.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use super::Machine;
@@ -60,7 +60,7 @@ impl Machine {
         if entry.has_lapsed() {
             self.give_up_expired(row);
         } else if !entry.failed.is_empty() {
-            if entry.failed == entry.exhausted && entry.parked.is_empty() && entry.unknown.is_empty() {
+            if entry.failed == entry.exhausted && entry.parked.is_empty() && entry.troubles.unknown.is_empty() {
                 self.give_up(row);
             } else {
                 self.retry_in_table(row);
@@ -69,7 +69,7 @@ impl Machine {
             self.set_aside(row);
         } else if let Some(given_up) = entry.given_up.clone().filter(|_| !entry.accepted.is_empty()) {
             self.bury(row, given_up.reason, Vec::new());
-        } else if !entry.accepted.is_empty() && !entry.unknown.is_empty() {
+        } else if !entry.accepted.is_empty() && !entry.troubles.unknown.is_empty() {
             self.lead_nowhere(row);
         } else if !entry.accepted.is_empty() {
             self.record(row, Outcome::Delivered);
@@ -94,13 +94,13 @@ impl Machine {
         let Some(entry) = self.window.get(row) else { return };
         let waiting_for = self.still_owed(row, entry.failed.with(entry.parked));
         let attempts = entry.attempts;
-        let after = self.until_the_end(row, entry.retry_after);
-        let key = entry.key.clone();
-        let failures = entry.failures.clone();
+        let after = self.until_the_end(row, entry.troubles.retry_after);
+        let key = entry.key;
+        let failures = entry.troubles.failures.clone();
         if let Some(id) = entry.message.as_ref().map(|message| message.id) {
             self.notes.push(Note::Retry { id, attempts, after });
         }
-        if let Some(record) = key.as_ref().and_then(|key| self.keys.get_mut(key)) {
+        if let Some(record) = key.and_then(|key| self.keys.get_mut(key)) {
             record.scheduled = record.scheduled.with(entry.failed);
         }
         self.record_again(row, after, waiting_for, failures);
@@ -115,7 +115,7 @@ impl Machine {
         failures: Vec<FailedAttempt>,
     ) {
         let Some(entry) = self.window.get(row) else { return };
-        let (attempts, progress) = (entry.attempts, entry.progress.clone());
+        let (attempts, progress) = (entry.attempts, entry.troubles.progress.clone());
         let outcome = match &entry.given_up {
             Some(given_up) => {
                 Outcome::Forward { reason: given_up.reason, after, attempts, waiting_for, progress, failures }
@@ -132,7 +132,7 @@ impl Machine {
             return None;
         }
         let mut names = self.settings.names(owed);
-        names.extend(entry.unknown.iter().cloned());
+        names.extend(entry.troubles.unknown.iter().cloned());
         Some(names)
     }
 
@@ -142,12 +142,8 @@ impl Machine {
         if is_end && self.window.get(row).is_some_and(|entry| entry.given_up.is_none()) {
             self.hold_key(row);
         }
-        let suspicion = self.suspicion_left(row);
-        let Some(entry) = self.window.get_mut(row) else { return };
-        entry.settling = true;
-        let (stay, lane, attempt) = (entry.stay, entry.lane, entry.attempt);
         let suspicion = match outcome {
-            Outcome::Retry { .. } | Outcome::SetAside { .. } => suspicion,
+            Outcome::Retry { .. } | Outcome::SetAside { .. } => self.suspicion_left(row),
             Outcome::Delivered
             | Outcome::Dropped
             | Outcome::Suspected { .. }
@@ -155,6 +151,9 @@ impl Machine {
             | Outcome::Holding { .. }
             | Outcome::Forward { .. } => 0,
         };
+        let Some(entry) = self.window.get_mut(row) else { return };
+        entry.settling = true;
+        let (stay, lane, attempt) = (entry.stay, entry.lane, entry.attempt);
         let settlement = Settlement { row, lane, outcome, attempt, suspicion };
         self.settling.waiting.push_back((stay, settlement));
     }
@@ -164,7 +163,7 @@ impl Machine {
     pub(super) fn hold_key(&mut self, row: RowId) {
         let Some(entry) = self.window.get_mut(row).filter(|entry| !entry.holds_key) else { return };
         entry.holds_key = true;
-        if let Some(record) = entry.key.as_ref().and_then(|key| self.keys.get_mut(key)) {
+        if let Some(record) = entry.key.and_then(|key| self.keys.get_mut(key)) {
             record.burying += 1;
         }
     }
@@ -247,7 +246,7 @@ impl Machine {
             self.goes_back(row, &entry);
         }
         let Some(key) = entry.key else { return };
-        if let Some(record) = self.keys.get_mut(&key) {
+        if let Some(record) = self.keys.get_mut(key) {
             record.members = record.members.saturating_sub(1);
             record.let_go(row, entry.parked.with(entry.failed), entry.failed);
             record.burying = record.burying.saturating_sub(usize::from(entry.holds_key));
@@ -273,14 +272,14 @@ impl Machine {
         }
         if entry.holds_key {
             for place in 0..self.outlets.len() {
-                self.line_up(&key, DestinationIndex::new(place));
+                self.line_up(key, DestinationIndex::new(place));
             }
         }
-        self.review(&key);
+        self.review(key);
     }
 
     fn count(&mut self, batch: &[(u64, Settlement)], settled: &Settled) {
-        let locked: HashSet<Lane> = settled.lanes.iter().copied().collect();
+        let locked: BTreeSet<Lane> = settled.lanes.iter().copied().collect();
         let mine = batch.iter().map(|(_, settlement)| settlement).filter(|mine| locked.contains(&mine.lane));
         let (mut delivered, mut aside) = (0, 0);
         for settlement in mine {

@@ -1,16 +1,17 @@
 //! The rows in memory: bounded by number and by bytes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::careful::Care;
 use super::destinations::Destinations;
-use crate::address::DestinationName;
+use super::keys::{KeySlot, Keys};
+use super::slots::{Slot, Slots};
+use super::troubles::Troubles;
 use crate::lane::{Lane, Term};
 use crate::message::{Key, Message, MessageId, Topic};
 use crate::row::{GivenUp, Head, RowId, RowMap};
-use crate::seams::{Attempt, FailedAttempt, Room};
+use crate::seams::{Attempt, Room};
 use crate::tick::Tick;
 
 /// One row from being read to having its settle answered.
@@ -21,16 +22,14 @@ pub(super) struct Entry {
     pub(super) lane: Lane,
     pub(super) term: Term,
     pub(super) message: Option<Arc<Message>>,
-    pub(super) key: Option<Key>,
+    pub(super) key: Option<KeySlot>,
     pub(super) weight: usize,
     /// Whether `waiting_for` in the table is null.
     pub(super) owes_every_route: bool,
-    /// Of `waiting_for`, what no configured destination is called.
-    pub(super) unknown: Vec<DestinationName>,
     /// Whether the due query could bring it again.
     pub(super) scheduled: bool,
     pub(super) attempts: u32,
-    pub(super) progress: BTreeMap<DestinationName, u32>,
+    pub(super) troubles: Troubles,
     /// The last attempt that was made at it in this stay; 0 before the first.
     pub(super) attempt: Attempt,
     /// Queued.
@@ -46,8 +45,6 @@ pub(super) struct Entry {
     pub(super) failed: Destinations,
     /// Of the failed, those whose attempts are used up.
     pub(super) exhausted: Destinations,
-    pub(super) failures: Vec<FailedAttempt>,
-    pub(super) retry_after: Duration,
     pub(super) settling: bool,
     /// Why it was given up, when it is forwarded.
     pub(super) given_up: Option<Arc<GivenUp>>,
@@ -73,9 +70,10 @@ impl Entry {
 
     /// Whether a look at this key may bring it: for the order that it keeps, or for the key that its row has, though it
     /// waits for nobody.
-    pub(super) fn is_of(&self, key: &Key) -> bool {
+    pub(super) fn is_of(&self, key: &Key, keys: &Keys) -> bool {
         let of_row = self.head.as_ref().and_then(|head| head.key.as_ref());
-        self.key.as_ref() == Some(key) || of_row == Some(key)
+        let of_order = self.key.and_then(|key| keys.get(key)).map(|record| &record.key);
+        of_order == Some(key) || of_row == Some(key)
     }
 
     /// Whether it was sent in this stay.
@@ -98,7 +96,8 @@ impl Entry {
 /// The rows in memory.
 #[derive(Debug)]
 pub(super) struct Window {
-    rows: RowMap<Entry>,
+    rows: RowMap<Slot>,
+    entries: Slots<Entry>,
     /// Rows that will be over, by time; those whose time has passed are not among them.
     ends: BTreeSet<(Tick, RowId)>,
     bytes: usize,
@@ -108,7 +107,14 @@ pub(super) struct Window {
 
 impl Window {
     pub(super) fn new(max_rows: usize, max_bytes: usize) -> Self {
-        Self { rows: RowMap::default(), ends: BTreeSet::new(), bytes: 0, max_rows, max_bytes }
+        Self {
+            rows: RowMap::default(),
+            entries: Slots::default(),
+            ends: BTreeSet::new(),
+            bytes: 0,
+            max_rows,
+            max_bytes,
+        }
     }
 
     pub(super) fn contains(&self, row: RowId) -> bool {
@@ -116,11 +122,11 @@ impl Window {
     }
 
     pub(super) fn get_mut(&mut self, row: RowId) -> Option<&mut Entry> {
-        self.rows.get_mut(&row)
+        self.entries.get_mut(*self.rows.get(&row)?)
     }
 
     pub(super) fn get(&self, row: RowId) -> Option<&Entry> {
-        self.rows.get(&row)
+        self.entries.get(*self.rows.get(&row)?)
     }
 
     pub(super) fn insert(&mut self, row: RowId, entry: Entry) {
@@ -128,11 +134,11 @@ impl Window {
         if let Some(end) = entry.ends_at {
             self.ends.insert((end, row));
         }
-        self.rows.insert(row, entry);
+        self.rows.insert(row, self.entries.insert(entry));
     }
 
     pub(super) fn remove(&mut self, row: RowId) -> Option<Entry> {
-        let entry = self.rows.remove(&row)?;
+        let entry = self.entries.remove(self.rows.remove(&row)?)?;
         self.bytes -= entry.weight;
         if let Some(end) = entry.ends_at {
             self.ends.remove(&(end, row));
@@ -142,7 +148,7 @@ impl Window {
 
     /// Says anew when a row whose message has just come is over.
     pub(super) fn set_end(&mut self, row: RowId, end: Option<Tick>) {
-        let Some(entry) = self.rows.get_mut(&row) else { return };
+        let Some(entry) = self.get_mut(row) else { return };
         if let Some(before) = std::mem::replace(&mut entry.ends_at, end) {
             self.ends.remove(&(before, row));
         }
@@ -174,7 +180,7 @@ impl Window {
 
     /// Whether a row is in the window, and has not left it since this stay began.
     pub(super) fn stays(&self, row: RowId, stay: u64) -> bool {
-        self.rows.get(&row).is_some_and(|entry| entry.stay == stay)
+        self.get(row).is_some_and(|entry| entry.stay == stay)
     }
 
     /// Every row, in order.
@@ -191,19 +197,23 @@ impl Window {
 
     /// The rows that the due query could bring again, in order.
     pub(super) fn scheduled(&self) -> Vec<RowId> {
-        let scheduled = self.rows.iter().filter(|(_, entry)| entry.scheduled);
-        let mut rows: Vec<_> = scheduled.map(|(row, _)| *row).collect();
+        let scheduled = self.iter().filter(|(_, entry)| entry.scheduled);
+        let mut rows: Vec<_> = scheduled.map(|(row, _)| row).collect();
         rows.sort_unstable();
         rows
     }
 
+    fn iter(&self) -> impl Iterator<Item = (RowId, &Entry)> {
+        self.rows.iter().filter_map(|(row, slot)| Some((*row, self.entries.get(*slot)?)))
+    }
+
     /// The lane of each row.
     pub(super) fn lanes(&self) -> impl Iterator<Item = Lane> {
-        self.rows.values().map(|entry| entry.lane)
+        self.entries.values().map(|entry| entry.lane)
     }
 
     pub(super) fn of_lane(&self, lane: Lane) -> Vec<RowId> {
-        self.rows.iter().filter(|(_, entry)| entry.lane == lane).map(|(row, _)| *row).collect()
+        self.iter().filter(|(_, entry)| entry.lane == lane).map(|(row, _)| row).collect()
     }
 
     /// What is free for one more read of at most `page` rows; none when a read would not pay.
@@ -211,9 +221,15 @@ impl Window {
     /// An eighth of the window must be free, so that a slow destination does not turn every answer into a read. A row
     /// heavier than the whole window comes when the window is empty.
     pub(super) fn room(&self, page: usize) -> Option<Room> {
-        let rows = self.max_rows.saturating_sub(self.rows.len()).min(page);
-        let bytes = self.max_bytes.saturating_sub(self.bytes);
-        let pays = self.rows.is_empty() || (rows >= page.min(self.max_rows / 8).max(1) && bytes >= self.max_bytes / 8);
+        self.room_beside(Room::NONE, page)
+    }
+
+    /// The same beside what is promised to a read under way.
+    pub(super) fn room_beside(&self, promised: Room, page: usize) -> Option<Room> {
+        let taken = self.rows.len() + promised.rows;
+        let rows = self.max_rows.saturating_sub(taken).min(page);
+        let bytes = self.max_bytes.saturating_sub(self.bytes + promised.bytes);
+        let pays = taken == 0 || (rows >= page.min(self.max_rows / 8).max(1) && bytes >= self.max_bytes / 8);
         (pays && rows > 0).then_some(Room { rows, bytes })
     }
 }

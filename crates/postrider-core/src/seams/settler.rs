@@ -1,6 +1,6 @@
 //! Recording what became of a row.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Debug};
 use std::time::Duration;
 
@@ -198,7 +198,7 @@ impl Settled {
 #[derive(Debug, Clone)]
 pub struct Records {
     rows: RowSet,
-    lanes: HashSet<Lane>,
+    lanes: BTreeSet<Lane>,
 }
 
 impl Records {

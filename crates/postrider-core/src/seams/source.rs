@@ -11,12 +11,17 @@ use crate::message::Key;
 use crate::row::{Row, RowId};
 
 /// How much a read may bring: what is free in the window.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Room {
     /// Rows.
     pub rows: usize,
     /// Bytes of payload. The first row of a page comes whatever it weighs, so that a large one travels alone.
     pub bytes: usize,
+}
+
+impl Room {
+    /// No room.
+    pub const NONE: Self = Self { rows: 0, bytes: 0 };
 }
 
 /// The answer to a read.
@@ -38,6 +43,11 @@ pub struct Page {
 impl Page {
     /// Nothing, and nothing more.
     pub const EMPTY: Self = Self { rows: Vec::new(), more: false, discontinued: false, reached: BTreeMap::new() };
+
+    /// What the rows weigh together.
+    pub fn weight(&self) -> usize {
+        self.rows.iter().map(|row| row.weight).sum()
+    }
 }
 
 /// The reader of an outbox: where each lane has been read up to lives in it, in memory only.

@@ -66,6 +66,8 @@ sights! {
     KillerBuried "a message that kills relays was found and given up",
     Expired "a message became a dead letter because its time had passed",
     Dropped "a message was dropped because its time had passed",
+    ReadAhead "a page was read that had been asked for ahead of the answer to the one before",
+    NotReadAhead "a read asked for ahead was not made, because the one before it did not go on",
     Stale "a read brought a row that had changed meanwhile",
     Closed "a read brought a row behind its key's head",
     SetAside "a row was set aside",

@@ -62,6 +62,8 @@ pub(super) struct Relay {
     /// By its own clock.
     pub(super) trusted_until: u64,
     pub(super) reading: Option<Reading>,
+    /// A read that was asked for ahead of the answer to the one under way.
+    pub(super) ahead: Option<Read>,
     /// How long a read took at most until its answer was taken in.
     pub(super) longest_read: u64,
     pub(super) settling: Option<u64>,
@@ -103,6 +105,7 @@ impl Relay {
             leaving: 0,
             trusted_until: 0,
             reading: None,
+            ahead: None,
             longest_read: 0,
             settling: None,
             flights: BTreeMap::new(),
@@ -363,12 +366,15 @@ impl World {
                     Wanted::Rows(..) => self.see(Sight::Beheaded),
                     Wanted::New | Wanted::Due(_) => {}
                 }
-                if self.relays[place].reading.is_some() {
-                    self.violated("P7", format!("relay {place} reads twice at once"), Vec::new());
+                let relay = &mut self.relays[place];
+                let is_reading = relay.reading.is_some();
+                if read.ahead != is_reading || relay.ahead.is_some() {
+                    self.violated("P7", format!("relay {place} reads more at once than it knows"), Vec::new());
+                } else if is_reading {
+                    relay.ahead = Some(read);
+                } else {
+                    self.begin_read(place, read);
                 }
-                let number = self.call(place, Request::Read(read.clone()));
-                let sent = self.now;
-                self.relays[place].reading = Some(Reading { number, read, sent });
             }
             Action::Settle(leases, batch) => {
                 let Some(me) = self.relays[place].me else {
@@ -407,6 +413,12 @@ impl World {
         }
     }
 
+    pub(super) fn begin_read(&mut self, place: usize, read: Read) {
+        let number = self.call(place, Request::Read(read.clone()));
+        let sent = self.now;
+        self.relays[place].reading = Some(Reading { number, read, sent });
+    }
+
     /// The stop is over: calls under way are abandoned, the lanes are released.
     fn end(&mut self, place: usize) {
         let relay = &mut self.relays[place];
@@ -414,7 +426,7 @@ impl World {
         relay.life = Life::Leaving;
         relay.flights.clear();
         relay.settling = None;
-        relay.reading = None;
+        (relay.reading, relay.ahead) = (None, None);
         let lanes: Vec<HeldLane> = relay.machine.held();
         relay.holder.order(Order::Leave(lanes.clone()));
         relay.leaves_by = relay.local(self.now) + self.plan.ttl;

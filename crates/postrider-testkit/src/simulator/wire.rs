@@ -441,8 +441,18 @@ impl World {
                     }
                 }
             }
-            Answer::Keys(_) => {}
+            Answer::Keys(_) | Answer::NotMade => {}
+        }
+        let ahead = self.relays[place].ahead.take();
+        let goes_on = read.goes_on(&answer);
+        if let Some(ahead) = ahead.clone().filter(|_| goes_on) {
+            self.see(Sight::ReadAhead);
+            self.begin_read(place, ahead);
         }
         self.tell(place, Event::Answered(read, answer));
+        if let Some(ahead) = ahead.filter(|_| !goes_on) {
+            self.see(Sight::NotReadAhead);
+            self.tell(place, Event::Answered(ahead, Answer::NotMade));
+        }
     }
 }

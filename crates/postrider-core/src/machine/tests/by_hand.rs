@@ -63,6 +63,8 @@ pub struct Hand {
     pub machine: Machine,
     pub now: Tick,
     pub read: Option<Read>,
+    /// Asked for ahead of the answer to the one before.
+    pub ahead: Option<Read>,
     pub flights: Vec<(DestinationIndex, Flight, Vec<i64>)>,
     /// The number of each attempt that was sent.
     pub attempts: Vec<u32>,
@@ -98,6 +100,7 @@ impl Hand {
             machine: Machine::new(settings),
             now: Tick::ZERO,
             read: None,
+            ahead: None,
             flights: Vec::new(),
             attempts: Vec::new(),
             settles: Vec::new(),
@@ -140,7 +143,10 @@ impl Hand {
         assert!(self.asked < MOST_ASKED, "what the test waits for never comes");
         for action in self.machine.actions(self.now) {
             match action {
-                Action::Read(read) => assert!(self.read.replace(read).is_none(), "two reads at once"),
+                Action::Read(read) => {
+                    let place = if read.ahead { &mut self.ahead } else { &mut self.read };
+                    assert!(place.replace(read).is_none(), "two reads at once");
+                }
                 Action::Publish(destination, flight, batch) => {
                     self.attempts.extend(batch.iter().map(|outgoing| outgoing.attempt.0));
                     let rows = batch.iter().map(|o| i64::try_from(o.message.id.0.as_u128()).unwrap()).collect();
@@ -164,7 +170,13 @@ impl Hand {
             Wanted::Walk(..) => Answer::Keys(rows.iter().filter_map(|row| row.key().cloned()).collect()),
             _ => Answer::Page(Page { rows, more, ..Page::EMPTY }),
         };
+        let goes_on = read.goes_on(&answer);
         self.machine.on(self.now, Event::Answered(read, answer));
+        match self.ahead.take() {
+            Some(ahead) if goes_on => self.read = Some(ahead),
+            Some(ahead) => self.machine.on(self.now, Event::Answered(ahead, Answer::NotMade)),
+            None => {}
+        }
         self.act();
     }
 

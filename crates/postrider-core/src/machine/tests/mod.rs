@@ -1,5 +1,6 @@
 //! The rules, one by one, in a small simulated world; then many worlds at random.
 
+mod backlog;
 mod blame;
 mod broker;
 mod by_hand;

@@ -407,7 +407,7 @@ fn whatever_happens_everything_is_delivered_or_dead_and_in_order() {
             (0..std::env::var("POSTRIDER_SEEDS").map_or(usual, |n| n.parse().unwrap())).collect()
         }
     };
-    let mut counts = [0_usize; 17];
+    let mut counts = [0_usize; 19];
     let mut failed = Vec::new();
     for seed in &seeds {
         match catch_unwind(AssertUnwindSafe(|| play(*seed))) {
@@ -430,6 +430,8 @@ fn whatever_happens_everything_is_delivered_or_dead_and_in_order() {
                     seen.dropped.len() as u64,
                     seen.holds,
                     seen.forwards,
+                    seen.reads_ahead,
+                    seen.not_made,
                 ];
                 counts.iter_mut().zip(times).for_each(|(count, times)| *count += usize::from(times > 0));
             }
@@ -455,6 +457,8 @@ fn whatever_happens_everything_is_delivered_or_dead_and_in_order() {
         "dropped",
         "hold",
         "forward",
+        "read ahead",
+        "not read ahead",
     ];
     for (name, count) in names.iter().zip(counts) {
         println!("{name}: {count} of {} seeds", seeds.len());

@@ -73,6 +73,9 @@ pub struct Seen {
     pub died: u64,
     pub handed_back: u64,
     pub handed_back_in_flight: u64,
+    pub reads_ahead: u64,
+    /// Reads asked for ahead that were not made.
+    pub not_made: u64,
 }
 
 pub struct World {
@@ -100,6 +103,8 @@ pub struct World {
     /// Rows that each of them asked for.
     pub rooms: Vec<usize>,
     reading: bool,
+    /// A read that was asked for ahead of the answer to the one under way.
+    ahead: Option<Read>,
     pub heaviest: usize,
     pub trace: bool,
     store: Option<ErrorKind>,
@@ -164,6 +169,7 @@ impl World {
             crashes: 0,
             rooms: Vec::new(),
             reading: false,
+            ahead: None,
             heaviest: 0,
             trace: std::env::var_os("POSTRIDER_TRACE").is_some(),
             store: None,
@@ -203,7 +209,7 @@ impl World {
         (self.stopping, self.down) = (false, false);
         self.machine = Machine::new(self.settings.clone());
         self.settling.clear();
-        self.reading = false;
+        (self.reading, self.ahead) = (false, None);
         let trusted = Event::Trusted(Tick::after_start(Duration::from_secs(1_000_000)));
         self.machine.on(self.tick(), trusted);
         let lanes = (0..self.table.lanes).map(Lane).collect();
@@ -364,11 +370,14 @@ impl World {
                     Wanted::Walk(..) => self.seen.walks += 1,
                     _ => {}
                 }
-                assert!(!self.reading, "two reads at once");
-                self.reading = true;
                 self.reads.push(read.wanted.clone());
                 self.rooms.push(read.room.rows);
-                self.later(begins, Op::Read(epoch, read));
+                assert_eq!(self.reading, read.ahead, "a read knows whether one is under way");
+                if std::mem::replace(&mut self.reading, true) {
+                    assert!(self.ahead.replace(read).is_none(), "two reads ahead at once");
+                } else {
+                    self.later(begins, Op::Read(epoch, read));
+                }
             }
             Action::Settle(leases, batch) => {
                 let mine = |held: &&HeldLane| batch.iter().any(|settlement| settlement.lane == held.lane);
@@ -485,13 +494,27 @@ impl World {
                 self.seen.stale += u64::from(!same);
             }
         }
-        self.reading &= !matches!(event, Event::Answered(..));
+        let mut not_made = None;
         match &event {
+            Event::Answered(read, answer) => match self.ahead.take() {
+                Some(ahead) if read.goes_on(answer) => {
+                    self.seen.reads_ahead += 1;
+                    self.later(0, Op::Read(self.epoch, ahead));
+                }
+                ahead => {
+                    self.reading = false;
+                    not_made = ahead;
+                }
+            },
             Event::Published(flight, _) => drop(self.flying.remove(&(self.epoch, *flight))),
             Event::Settled(_) => self.settling.clear(),
             _ => {}
         }
         self.machine.on(self.tick(), event);
+        if let Some(read) = not_made {
+            self.seen.not_made += 1;
+            self.machine.on(self.tick(), Event::Answered(read, Answer::NotMade));
+        }
     }
 
     fn happen(&mut self, happening: Happening) {
@@ -527,6 +550,7 @@ impl World {
                 self.unclean = (0..self.table.lanes).map(Lane).collect();
                 self.machine = Machine::new(self.settings.clone());
                 (self.stopping, self.reading, self.down) = (false, false, true);
+                self.ahead = None;
                 self.happens(5_000, Happening::Start);
             }
             Happening::Start => self.start(),
