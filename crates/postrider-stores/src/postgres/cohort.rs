@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use postrider_core::{HeldLane, Lane, RowId, Term};
+use postrider_core::{HeldLane, Lane, LaneCount, RowId, Term};
 
 use super::snapshot::Snapshot;
 
@@ -29,9 +29,15 @@ pub(super) struct Cohort {
 }
 
 impl Cohort {
-    /// The lanes as a parameter.
-    pub(super) fn numbers(&self) -> Vec<i16> {
-        self.lanes.keys().map(|lane| i16::try_from(lane.0).unwrap_or(i16::MAX)).collect()
+    /// The lanes as a parameter: a bit for each that there can be, as `get_bit` counts them.
+    pub(super) fn bits(&self) -> Vec<u8> {
+        let mut bits = vec![0; usize::from(LaneCount::MAX / 8)];
+        for lane in self.lanes.keys() {
+            if let Some(byte) = bits.get_mut(usize::from(lane.0 / 8)) {
+                *byte |= 1 << (lane.0 % 8);
+            }
+        }
+        bits
     }
 }
 
@@ -138,6 +144,15 @@ mod tests {
         assert!(cohorts.read_up_to(Lane(1)).is_some());
         assert!(cohorts.read_up_to(Lane(2)).is_none());
         assert!(cohorts.read_up_to(Lane(3)).is_none());
+    }
+
+    #[test]
+    fn lanes_are_bits_that_the_database_counts_from_the_lowest_of_each_byte() {
+        let mut cohorts = Cohorts::default();
+        cohorts.follow(&[held(0, 1), held(9, 1), held(LaneCount::MAX - 1, 1)]);
+        let bits = cohorts.list[0].bits();
+        assert_eq!((bits.len(), bits[0], bits[1], bits[511]), (512, 1, 2, 128));
+        assert_eq!(bits.iter().map(|byte| byte.count_ones()).sum::<u32>(), 3);
     }
 
     #[test]

@@ -32,26 +32,25 @@ const KEY: Column = Column(4, "key");
 const CREATED_AT: Column = Column(5, "created_at");
 const DELIVER_AT: Column = Column(6, "deliver_at");
 const EXPIRES_AT: Column = Column(7, "expires_at");
-const STATE: Column = Column(8, "state");
-const ATTEMPTS: Column = Column(9, "attempts");
-const NEXT_ATTEMPT_AT: Column = Column(10, "next_attempt_at");
-const WAITING_FOR: Column = Column(11, "waiting_for");
-const PROGRESS: Column = Column(12, "progress");
-const SUSPICION: Column = Column(13, "suspicion");
-const DEAD_REASON: Column = Column(14, "dead_reason");
-const ERRORS: Column = Column(15, "errors");
-const READ_AT: Column = Column(16, "read_at");
-const HEAD: Column = Column(17, "head");
-const PAYLOAD: Column = Column(18, "payload");
-const CONTENT_TYPE: Column = Column(19, "content_type");
-const HEADERS: Column = Column(20, "headers");
-const ATTRIBUTES: Column = Column(21, "attributes");
-const RETRY: Column = Column(22, "retry");
-const CLOSED: Column = Column(23, "closed");
-/// In an exact page only.
-const FETCHED: Column = Column(24, "fetched");
-/// In an exact page only.
-const HAS_RETRY: Column = Column(25, "has_retry");
+const ATTEMPTS: Column = Column(8, "attempts");
+const WAITING_FOR: Column = Column(9, "waiting_for");
+const PROGRESS: Column = Column(10, "progress");
+const DEAD_REASON: Column = Column(11, "dead_reason");
+const ERRORS: Column = Column(12, "errors");
+const READ_AT: Column = Column(13, "read_at");
+const PAYLOAD: Column = Column(14, "payload");
+const CONTENT_TYPE: Column = Column(15, "content_type");
+const HEADERS: Column = Column(16, "headers");
+const ATTRIBUTES: Column = Column(17, "attributes");
+const RETRY: Column = Column(18, "retry");
+const CLOSED: Column = Column(19, "closed");
+// In an exact page only: the rows of a light one are pending and due, and come whole.
+const STATE: Column = Column(20, "state");
+const NEXT_ATTEMPT_AT: Column = Column(21, "next_attempt_at");
+const SUSPICION: Column = Column(22, "suspicion");
+const FETCHED: Column = Column(23, "fetched");
+const HAS_RETRY: Column = Column(24, "has_retry");
+const HEAD: Column = Column(25, "head");
 
 /// A `timestamptz` with its infinities, in microseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -100,6 +99,11 @@ fn of_page<'r, T: FromSql<'r>>(row: &'r tokio_postgres::Row, Column(place, name)
     row.try_get(place).map_err(|error| another_type(name, error))
 }
 
+/// A column that only an exact page has.
+fn of_exact_page<'r, T: FromSql<'r>>(row: &'r tokio_postgres::Row, column: Column) -> Result<Option<T>> {
+    if column.0 < row.len() { of_page::<Option<T>>(row, column) } else { Ok(None) }
+}
+
 fn another_type(column: &str, error: tokio_postgres::Error) -> Error {
     let what = format!("the column {column} of the outbox tables has another type; run `postrider check`");
     Error::new(ErrorKind::Config, what).because(error)
@@ -128,16 +132,16 @@ impl Topics {
 }
 
 fn row(row: &tokio_postgres::Row, topics: &mut Topics) -> Result<Row> {
-    let head: Option<i32> = of_page(row, HEAD)?;
+    let head: Option<i32> = of_exact_page(row, HEAD)?;
     let id: i64 = of_page(row, ID)?;
     let lane: i16 = of_page(row, LANE)?;
-    let state: i16 = of_page(row, STATE)?;
-    let attempts: i32 = of_page(row, ATTEMPTS)?;
+    let state: Option<i16> = of_exact_page(row, STATE)?;
+    let attempts = of_page::<Option<i32>>(row, ATTEMPTS)?.unwrap_or(0);
     let read_at: Moment = of_page(row, READ_AT)?;
     let deliver_at: Option<Moment> = of_page(row, DELIVER_AT)?;
     let created_at: Option<Moment> = of_page(row, CREATED_AT)?;
     let expires_at: Option<Moment> = of_page(row, EXPIRES_AT)?;
-    let next: Option<Moment> = of_page(row, NEXT_ATTEMPT_AT)?;
+    let next: Option<Moment> = of_exact_page(row, NEXT_ATTEMPT_AT)?;
     let content = match head {
         None => message(row, topics).map(|message| {
             let weight = message.weight();
@@ -161,7 +165,7 @@ fn row(row: &tokio_postgres::Row, topics: &mut Topics) -> Result<Row> {
         lane: Lane(u16::try_from(lane).unwrap_or(0)),
         content,
         weight: weight + OVERHEAD,
-        state: RowState::from_code(state).unwrap_or(RowState::Pending),
+        state: state.and_then(RowState::from_code).unwrap_or(RowState::Pending),
         due: due(next.or(deliver_at), read_at),
         lifetime: Lifetime::at(read_at.into(), created_at.map(Timestamp::from), expires_at.map(Timestamp::from)),
         retrying: if next.is_some() { Retrying::Yes } else { Retrying::No },

@@ -74,7 +74,7 @@ case when exists (select from front h where h.id < o.id)
 /// The probe returns what the earlier exceptional rows still owe: null when there are none, a null element for "every
 /// destination". It looks at 32 of them; more stand for every destination, which is safe for the order.
 ///
-/// The columns stand as `decode` looks for them.
+/// The columns stand as `decode` looks for them: those of a light page first.
 ///
 /// The last parameter, whose number is given, are the lanes of which heads are wanted: `head` is the weight of what
 /// stays behind there, and null elsewhere.
@@ -83,12 +83,9 @@ macro_rules! page {
         concat!(
             $before,
             "\
-select o.id, o.lane, o.message_id, o.topic, o.key, o.created_at, o.deliver_at, o.expires_at, o.state, o.attempts,
-       o.next_attempt_at, o.waiting_for, o.progress::text, o.suspicion, o.dead_reason,
-       case when o.dead_reason is not null then o.errors::text end as errors, (select clock_timestamp()) as read_at,
-       case when o.lane = any(",
-            $careful,
-            ") then octet_length(o.payload) end as head,
+select o.id, o.lane, o.message_id, o.topic, o.key, o.created_at, o.deliver_at, o.expires_at, o.attempts, o.waiting_for,
+       o.progress::text, o.dead_reason, case when o.dead_reason is not null then o.errors::text end as errors,
+       (select clock_timestamp()) as read_at,
        case when o.lane <> all(",
             $careful,
             ") then o.payload end as payload,
@@ -106,7 +103,10 @@ select o.id, o.lane, o.message_id, o.topic, o.key, o.created_at, o.deliver_at, o
             ") then o.retry::text end as retry,
        ",
             $behind,
-            " as closed, o.fetched, o.retry is not null as has_retry
+            " as closed, o.state, o.next_attempt_at, o.suspicion, o.fetched, o.retry is not null as has_retry,
+       case when o.lane = any(",
+            $careful,
+            ") then octet_length(o.payload) end as head
   from (
     select l.*, count(*) over () as fetched,
            sum(greatest(octet_length(l.payload), 1)) over (order by ",
@@ -144,25 +144,31 @@ macro_rules! pages {
 /// The rows by ascending id, where none is expected to be heavy: `$1` is the most bytes of each, and a heavier payload
 /// comes as null, which ends the page before it.
 ///
-/// The sums of the exact page cost more than everything else of it.
+/// The sums of the exact page cost more than everything else of it. Nearly all of what is left is sending columns that
+/// are not null: those that say nothing here are left out, and of a row that was never tried the attempts are null.
 macro_rules! light_page {
-    ($inner:expr, $order:literal, $each:literal) => {
+    ($found:expr, $each:literal) => {
         concat!(
             "\
-select o.id, o.lane, o.message_id, o.topic, o.key, o.created_at, o.deliver_at, o.expires_at, o.state, o.attempts,
-       o.next_attempt_at, o.waiting_for, o.progress::text, o.suspicion, o.dead_reason,
+select o.id, o.lane, o.message_id, o.topic, o.key, o.created_at, o.deliver_at, o.expires_at,
+       nullif(o.attempts, 0) as attempts, o.waiting_for, o.progress::text, o.dead_reason,
        case when o.dead_reason is not null then o.errors::text end as errors, (select clock_timestamp()) as read_at,
-       null::integer as head, case when octet_length(o.payload) <= $1 then o.payload end as payload, o.content_type,
-       o.headers::text, o.attributes::text, o.retry::text,
+       case when octet_length(o.payload) <= $1 then o.payload end as payload, o.content_type, o.headers::text,
+       o.attributes::text, o.retry::text,
        ",
             behind_its_key!(each_or_any!($each)),
-            " as closed
-  from (",
-            $inner,
-            ") o
- order by ",
-            $order
+            " as closed ",
+            $found
         )
+    };
+}
+
+/// The lanes of a hot statement, a bit for each in `$2`: looking for one in a list took a sixth of a page.
+///
+/// Beyond the bits there is none, whatever a foreign hand wrote; the `case` sees to it that it is not looked for.
+macro_rules! of_the_lanes {
+    () => {
+        "case when lane between 0 and 4095 then get_bit($2, lane) = 1 end"
     };
 }
 
@@ -174,6 +180,14 @@ pub(super) struct Hot {
     /// For rows of which none is heavy, no lane of which heads are wanted, and an order per key; the last parameter is
     /// whether each row looks for the head of its key, however many rows there are.
     pub(super) light: &'static str,
+}
+
+/// A statement of the hot path that ends like this, in ascending order; the last parameter, whose number is given, is
+/// that of each form.
+macro_rules! hot {
+    ($found:expr, $last:literal) => {
+        Hot { exact: pages!(concat!("select * ", $found), "id", $last), light: light_page!($found, $last) }
+    };
 }
 
 /// The present: its snapshot, and what tells this server's life from another.
@@ -194,28 +208,34 @@ update {outbox} set xid = pg_current_xact_id()
 
 /// A. The steady difference of two snapshots: `$2` lanes, `$3` P, `$4` C, `$5` the limit.
 ///
-/// `= any (array (...))` and not a join: a join may scan the whole outbox on every poll.
+/// `= any (array (...))` and not a join: a join may scan the whole outbox on every poll. The limit stands inside, so that
+/// what is sorted are the rows as they stand in the table, and the probe runs for the page only.
 macro_rules! difference {
     () => {
-        "
+        concat!(
+            "from (
         select * from {outbox}
-         where lane = any($2) and xid >= pg_snapshot_xmax((select $3::text::pg_snapshot))
+         where ",
+            of_the_lanes!(),
+            " and xid >= pg_snapshot_xmax((select $3::text::pg_snapshot))
            and xid < pg_snapshot_xmax((select $4::text::pg_snapshot))
            and pg_visible_in_snapshot(xid, (select $4::text::pg_snapshot))
            and state = 0 and next_attempt_at is null
         union all
         select * from {outbox}
-         where lane = any($2)
+         where ",
+            of_the_lanes!(),
+            "
            and xid = any(array(select x from pg_snapshot_xip((select $3::text::pg_snapshot)) x
                                 where pg_visible_in_snapshot(x, (select $4::text::pg_snapshot))))
            and state = 0 and next_attempt_at is null
-         order by id limit $5
-      "
+         order by id limit $5) o
+ order by id"
+        )
     };
 }
 
-pub(super) const DIFFERENCE: Hot =
-    Hot { exact: pages!(difference!(), "id", "$6"), light: light_page!(difference!(), "id", "$6") };
+pub(super) const DIFFERENCE: Hot = hot!(difference!(), "$6");
 
 /// B. A difference that did not fit one page goes on by primary key: `$2` lanes, `$3` P, `$4` C, `$5` the limit, `$6`
 /// the last id, `$7` the end of the span.
@@ -223,34 +243,37 @@ pub(super) const DIFFERENCE: Hot =
 /// A with a larger LIMIT would be quadratic.
 macro_rules! walk {
     () => {
-        "
-        select * from {outbox}
-         where lane = any($2) and id > $6 and id <= $7 and pg_visible_in_snapshot(xid, (select $4::text::pg_snapshot))
-           and not pg_visible_in_snapshot(xid, (select $3::text::pg_snapshot))
-           and state = 0 and next_attempt_at is null
-         order by id limit $5
-      "
+        concat!(
+            "from {outbox} o
+ where ",
+            of_the_lanes!(),
+            " and id > $6 and id <= $7 and pg_visible_in_snapshot(xid, (select $4::text::pg_snapshot))
+   and not pg_visible_in_snapshot(xid, (select $3::text::pg_snapshot))
+   and state = 0 and next_attempt_at is null
+ order by id limit $5"
+        )
     };
 }
 
-pub(super) const WALK: Hot = Hot { exact: pages!(walk!(), "id", "$8"), light: light_page!(walk!(), "id", "$8") };
+pub(super) const WALK: Hot = hot!(walk!(), "$8");
 
 /// B. The backlog of lanes that are new to this relay: `$2` lanes, `$3` C, `$4` the limit, `$5` the last id, `$6` the
 /// end of the span. Only rows that can go; the due query and the walk of the exceptional keys find the others.
 macro_rules! backlog {
     () => {
-        "
-        select * from {outbox}
-         where lane = any($2) and id > $5 and id <= $6 and pg_visible_in_snapshot(xid, (select $3::text::pg_snapshot))
-           and state = 0 and next_attempt_at is null
-           and (deliver_at is null or deliver_at <= (select clock_timestamp()))
-         order by id limit $4
-      "
+        concat!(
+            "from {outbox} o
+ where ",
+            of_the_lanes!(),
+            " and id > $5 and id <= $6 and pg_visible_in_snapshot(xid, (select $3::text::pg_snapshot))
+   and state = 0 and next_attempt_at is null
+   and (deliver_at is null or deliver_at <= (select clock_timestamp()))
+ order by id limit $4"
+        )
     };
 }
 
-pub(super) const BACKLOG: Hot =
-    Hot { exact: pages!(backlog!(), "id", "$7"), light: light_page!(backlog!(), "id", "$7") };
+pub(super) const BACKLOG: Hot = hot!(backlog!(), "$7");
 
 /// The last id of the table, by the primary key's end: where a walk in spans ends.
 pub(super) const LAST_ID: &str = "select coalesce(max(id), 0) from {outbox}";

@@ -212,9 +212,9 @@ impl PostgresSource {
     ) -> Result<(Vec<Row>, Rest)> {
         let one_more = Room { rows: room.rows.saturating_add(1), ..room };
         let limit = count(one_more.rows);
-        let lanes = cohort.numbers();
+        let lanes = cohort.bits();
         let parameters: [Parameter<'_>; 4] =
-            [(&lanes, Type::INT2_ARRAY), (&read.text(), Type::TEXT), (&now.text(), Type::TEXT), (&limit, Type::INT8)];
+            [(&lanes, Type::BYTEA), (&read.text(), Type::TEXT), (&now.text(), Type::TEXT), (&limit, Type::INT8)];
         let found = self.hot("reading new rows", Which::Difference, one_more, &parameters, careful).await?;
         let (mut rows, fetched) = found;
         rows.truncate(room.rows);
@@ -229,7 +229,7 @@ impl PostgresSource {
     }
 
     async fn walk(&mut self, cohort: &mut Cohort, room: Room, careful: &[i16]) -> Result<(Vec<Row>, Rest)> {
-        let lanes = cohort.numbers();
+        let lanes = cohort.bits();
         let Some(walk) = &mut cohort.walk else { return Ok((Vec::new(), Rest::None)) };
         let limit = count(room.rows);
         let last = walk.last;
@@ -238,7 +238,7 @@ impl PostgresSource {
         let (rows, fetched) = match &cohort.read {
             Some(read) => {
                 let parameters: [Parameter<'_>; 6] = [
-                    (&lanes, Type::INT2_ARRAY),
+                    (&lanes, Type::BYTEA),
                     (&read.text(), Type::TEXT),
                     (&until, Type::TEXT),
                     (&limit, Type::INT8),
@@ -249,7 +249,7 @@ impl PostgresSource {
             }
             None => {
                 let parameters: [Parameter<'_>; 5] = [
-                    (&lanes, Type::INT2_ARRAY),
+                    (&lanes, Type::BYTEA),
                     (&until, Type::TEXT),
                     (&limit, Type::INT8),
                     (&last, Type::INT8),
