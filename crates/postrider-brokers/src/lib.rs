@@ -37,7 +37,7 @@ mod options;
 mod registry;
 #[cfg(feature = "stdout")]
 pub mod stdout;
-#[cfg(feature = "http")]
+#[cfg(any(feature = "http", feature = "nats"))]
 mod tls;
 
 pub use config::BrokerConfig;
