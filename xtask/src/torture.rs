@@ -50,7 +50,7 @@ pub fn main(tree: &Tree, arguments: &[String]) -> Result<ExitCode> {
     if arguments.first().is_some_and(|word| word == "--bugs") {
         return crate::bugs::main(tree, &arguments[1..]);
     }
-    let asked = parse(arguments);
+    let asked = parse(arguments)?;
     let beside = asked.beside.as_deref().map(|commit| other_build(tree, asked.build, commit)).transpose()?;
     let programs = build(tree, asked.build, &mut tree.cargo(), &tree.target)?;
     let out = tree.fresh_folder("torture")?;
@@ -68,18 +68,23 @@ pub fn main(tree: &Tree, arguments: &[String]) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(2)))
 }
 
-fn parse(arguments: &[String]) -> Asked {
+fn parse(arguments: &[String]) -> Result<Asked> {
     let mut asked = Asked { build: Build::Release, report: false, beside: None, rest: Vec::new() };
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         match word.as_str() {
             "--dev" => asked.build = Build::Dev,
             "--report" => asked.report = true,
-            "--beside" => asked.beside = words.next().cloned(),
+            "--beside" => {
+                let commit = words
+                    .next()
+                    .ok_or("--beside names no commit: expected one of an earlier build, as in --beside HEAD~20")?;
+                asked.beside = Some(commit.clone());
+            }
             _ => asked.rest.push(word.clone()),
         }
     }
-    asked
+    Ok(asked)
 }
 
 /// Builds both programs, with a cargo that is set to its tree, into a target folder.
@@ -146,9 +151,10 @@ mod tests {
     fn what_is_not_for_this_verb_goes_to_the_torturer() {
         let words =
             ["--seed", "7", "--dev", "--report", "--beside", "abc", "--faults", "all,-relay-kill"].map(str::to_owned);
-        let asked = parse(&words);
+        let asked = parse(&words).unwrap();
         assert_eq!((asked.build, asked.report), (Build::Dev, true));
         assert_eq!(asked.beside.as_deref(), Some("abc"));
         assert_eq!(asked.rest, ["--seed", "7", "--faults", "all,-relay-kill"]);
+        assert!(parse(&["--beside".to_owned()]).unwrap_err().to_string().contains("expected"));
     }
 }
