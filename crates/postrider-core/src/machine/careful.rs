@@ -324,15 +324,15 @@ impl Machine {
     /// be alone.
     fn take_probe(&mut self, paused: Destinations) {
         let is_busy = self.careful.probe.is_some() || self.careful.alone.is_some() || self.careful.hands.len() >= BATCH;
-        if paused.is_empty() || is_busy {
+        let is_due = |place: &DestinationIndex| self.next_probe_at(*place).is_some_and(|at| at <= self.latest);
+        if is_busy || !paused.iter().any(|place| is_due(&place)) {
             return;
         }
         let (unsuspected, suspect) = self.next_heads(paused, 1);
         if !unsuspected.is_empty() || suspect.is_some() {
             return;
         }
-        let is_due = |place: DestinationIndex| self.next_probe_at(place).is_some_and(|at| at <= self.latest);
-        let untried_is_next = |place: &DestinationIndex| is_due(*place) && self.all_were_tried(*place);
+        let untried_is_next = |place: &DestinationIndex| is_due(place) && self.all_were_tried(*place);
         let head = paused.iter().filter(untried_is_next).find_map(|place| self.untried_head(place));
         let Some((row, suspicion)) = head.filter(|(_, suspicion)| *suspicion < DEATHS) else { return };
         if suspicion > 0 {
