@@ -279,7 +279,8 @@ impl Machine {
     /// came later stands before it in the order of its key.
     fn rests(&self, row: RowId, paused: Destinations) -> bool {
         let Some(entry) = self.window.get(row) else { return false };
-        let paused = if self.careful.probe == Some(row) && !entry.was_sent() { Destinations::NONE } else { paused };
+        let is_probe = self.careful.probe == Some(row) && !entry.waiting.without(entry.answered).is_empty();
+        let paused = if is_probe { Destinations::NONE } else { paused };
         if entry.care != Care::Taken || entry.settling || !entry.flying.is_empty() || entry.waiting.is_empty() {
             return false;
         }
