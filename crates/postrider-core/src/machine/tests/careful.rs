@@ -8,11 +8,11 @@ use super::world::{Happening, World, name};
 use crate::machine::{Answer, Event, Ordering, Wanted};
 use crate::*;
 
-fn some_rows(wanted: &Wanted) -> bool {
+pub(super) fn some_rows(wanted: &Wanted) -> bool {
     matches!(wanted, Wanted::Rows(_))
 }
 
-fn suspected(batch: &[Settlement]) -> Vec<(i64, u16)> {
+pub(super) fn suspected(batch: &[Settlement]) -> Vec<(i64, u16)> {
     let of = |settlement: &Settlement| match settlement.outcome {
         Outcome::Suspected { suspicion } => (settlement.row.0, suspicion),
         _ => panic!("{settlement:?}"),
@@ -20,7 +20,7 @@ fn suspected(batch: &[Settlement]) -> Vec<(i64, u16)> {
     batch.iter().map(of).collect()
 }
 
-fn taken_over() -> Hand {
+pub(super) fn taken_over() -> Hand {
     let mut hand = Hand::new(1);
     hand.lose();
     hand.gain_as(Start::Careful);
@@ -28,7 +28,7 @@ fn taken_over() -> Hand {
 }
 
 /// Gives heads, and lets the relay take what it takes of them; which those are, with the suspicion recorded.
-fn take(hand: &mut Hand, heads: Vec<Row>) -> Vec<(i64, u16)> {
+pub(super) fn take(hand: &mut Hand, heads: Vec<Row>) -> Vec<(i64, u16)> {
     hand.give_new(heads);
     let marked = suspected(&hand.settle());
     let rows: Vec<_> = marked.iter().map(|(row, _)| *row).collect();
@@ -387,35 +387,6 @@ fn a_failure_that_leaves_the_message_waiting_clears_the_suspicion() {
         }
     }
     assert!(hand.settles.is_empty(), "a probe needs no suspicion");
-}
-
-#[test]
-fn a_head_is_the_next_probe_where_everything_in_memory_was_tried() {
-    for key in [None, Some("k")] {
-        let mut hand = taken_over();
-        assert_eq!(take(&mut hand, vec![head(1, None, 0), head(2, key, 1), head(3, None, 2)]), [(1, 1)]);
-        hand.give_to(some_rows, vec![row(1, None)]);
-        let flight = hand.flight(1);
-        hand.publish(flight, Some(ErrorKind::Unavailable));
-        assert_eq!(suspected(&hand.settle()), [(1, 0)]);
-        hand.settled(&[1]);
-        while hand.settles.is_empty() {
-            assert!(hand.flights.is_empty(), "the first one may be why the destination pauses");
-            match hand.read.take() {
-                Some(read) => hand.answer(read, Vec::new(), false),
-                None => hand.wait(),
-            }
-        }
-        assert_eq!(suspected(&hand.settle()), [(2, 2)]);
-        let due = hand.now;
-        assert!(hand.machine.wake_at(due) > due, "it waits for the store");
-        hand.settled(&[2]);
-        hand.give_to(some_rows, vec![row(2, key)]);
-        assert_eq!(hand.now, due, "it goes at once, and is not let go");
-        let flight = hand.flight(2);
-        hand.publish(flight, None);
-        hand.flight(1);
-    }
 }
 
 #[test]

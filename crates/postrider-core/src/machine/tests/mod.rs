@@ -15,6 +15,7 @@ mod handing_back;
 mod holding;
 mod order;
 mod ordering;
+mod probing_carefully;
 mod random;
 mod rng;
 mod speed;
