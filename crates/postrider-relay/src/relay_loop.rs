@@ -85,9 +85,9 @@ impl RelayLoop {
             Action::Publish(destination, flight, batch) => self.hands.publisher.publish(destination, flight, batch),
             Action::Check(destination) => self.hands.publisher.check(destination),
             Action::Release(lanes) => drop(self.hands.leases.send(LeaseOrder::Release(lanes))),
-            Action::Settle(lanes, batch) => {
+            Action::Settle(settle) => {
                 if let Some(me) = self.membership.me() {
-                    drop(self.hands.settles.send(Asked { me, lanes, batch }));
+                    drop(self.hands.settles.send(Asked { me, settle }));
                 }
             }
         }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_core::machine::Event;
-use postrider_core::{Error, ErrorKind, HeldLane, RelayId, Result, Settled, Settlement, Settler, Store};
+use postrider_core::machine::{Event, Settle};
+use postrider_core::{Error, ErrorKind, RelayId, Result, Settled, Settler, Store};
 use tokio::sync::mpsc;
 
 use crate::hands::Signal;
@@ -18,8 +18,7 @@ const DEADLINE: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(crate) struct Asked {
     pub(crate) me: RelayId,
-    pub(crate) lanes: Vec<HeldLane>,
-    pub(crate) batch: Vec<Settlement>,
+    pub(crate) settle: Settle,
 }
 
 /// Settles what it is asked to, until the asking end is dropped.
@@ -29,7 +28,14 @@ pub(crate) async fn settle_all(
     signals: mpsc::UnboundedSender<Signal>,
 ) {
     let mut settler: Option<Box<dyn Settler>> = None;
+    let mut was_recorded = true;
     while let Some(asked) = asked.recv().await {
+        if asked.settle.ahead && !was_recorded {
+            if signals.send(Signal::Machine(Event::NotSettled)).is_err() {
+                return;
+            }
+            continue;
+        }
         let started = telemetry::started();
         let answer =
             tokio::time::timeout(DEADLINE, carry_out(&store, &mut settler, &asked)).await.unwrap_or_else(|_| {
@@ -37,7 +43,8 @@ pub(crate) async fn settle_all(
                 Err(Error::new(ErrorKind::Unknown, text))
             });
         telemetry::settle_took(started);
-        if answer.is_err() {
+        was_recorded = answer.is_ok();
+        if !was_recorded {
             settler = None;
         }
         if signals.send(Signal::Machine(Event::Settled(answer))).is_err() {
@@ -51,5 +58,46 @@ async fn carry_out(store: &Arc<dyn Store>, settler: &mut Option<Box<dyn Settler>
         Some(settler) => settler,
         None => settler.insert(store.settler().await?),
     };
-    settler.settle(asked.me, &asked.lanes, &asked.batch).await
+    settler.settle(asked.me, &asked.settle.leases, &asked.settle.rows).await
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use postrider_core::LaneCount;
+    use postrider_stores::History;
+    use postrider_stores::memory::MemoryStore;
+    use postrider_testkit::troubled::{Trouble, TroubledStore};
+
+    use super::*;
+
+    /// What became of a key's later rows is not recorded while that of the earlier ones is not.
+    #[tokio::test]
+    async fn what_was_asked_for_ahead_of_a_settle_that_failed_is_not_made() {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&calls);
+        let store = TroubledStore::wrap(Arc::new(MemoryStore::new(LaneCount::ONE, History::Off)), move |name| {
+            let first = name == "settle" && counted.fetch_add(1, Ordering::Relaxed) == 0;
+            if first { Trouble::Fail(ErrorKind::Unavailable) } else { Trouble::None }
+        });
+        let (ask, asked) = mpsc::unbounded_channel();
+        let (signals, mut heard) = mpsc::unbounded_channel();
+        for ahead in [false, true, false, true] {
+            let settle = Settle { leases: Vec::new(), rows: Vec::new(), ahead };
+            ask.send(Asked { me: RelayId(uuid::Uuid::nil()), settle }).unwrap();
+        }
+        drop(ask);
+        settle_all(store, asked, signals).await;
+        let mut answers = Vec::new();
+        while let Some(Signal::Machine(event)) = heard.recv().await {
+            answers.push(match event {
+                Event::Settled(answer) => Some(answer.is_ok()),
+                _ => None,
+            });
+        }
+        assert_eq!(answers, [Some(false), None, Some(true), Some(true)]);
+        assert_eq!(calls.load(Ordering::Relaxed), 3);
+    }
 }

@@ -4,6 +4,7 @@
 
 mod postgres;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use postgres::{Outbox, Relay, TTL, ids, settlement};
@@ -133,4 +134,53 @@ async fn a_statement_that_settles_many_rows_finds_them_by_the_primary_key() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(outbox.sql(scans).await, before, "a scan of the whole table");
+}
+
+/// Between the first and the last row stand others that are not meant: not delivered yet, gone, dead, or of a lane that
+/// was lost.
+#[tokio::test]
+async fn of_rows_that_stand_close_together_only_those_that_are_meant_and_ours_are_removed() {
+    let outbox = Outbox::fresh().await;
+    let mut relay = Relay::joined(&outbox.store).await;
+    outbox.sql("insert into postrider_outbox (topic, key, payload) select 't', 'k' || n, 'x' from generate_series(1, 600) n").await;
+    let mut rows = relay.read_all().await;
+    rows.sort_by_key(|row| row.id);
+    let lost = rows[0].lane;
+    outbox.sql(&format!("update postrider_lane set term = term + 1 where lane = {}", lost.0)).await;
+    let gone = rows.iter().find(|row| row.lane != lost).unwrap().id;
+    let dead = rows.iter().rfind(|row| row.lane != lost).unwrap().id;
+    outbox.sql(&format!("delete from postrider_outbox where id = {}", gone.0)).await;
+    outbox.sql(&format!("update postrider_outbox set state = 1 where id = {}", dead.0)).await;
+    let (meant, others): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.id.0 % 4 != 0);
+    let settled = relay.settle(&meant, Outcome::Delivered).await;
+    let ours = meant.iter().filter(|row| row.lane != lost && row.id != gone && row.id != dead);
+    let expected: BTreeSet<_> = ours.map(|row| row.id).collect();
+    assert!(expected.len() > 300 && !settled.lanes.contains(&lost));
+    assert_eq!(settled.rows.iter().copied().collect::<BTreeSet<_>>(), expected);
+    let left = outbox.sql("select count(*) from postrider_outbox").await;
+    let stay = meant.iter().filter(|row| row.lane == lost || row.id == dead).count() + others.len();
+    let gone_of_others = others.iter().filter(|row| row.id == gone).count();
+    assert_eq!(left, (stay - gone_of_others).to_string());
+}
+
+#[tokio::test]
+async fn rows_that_stand_close_together_are_removed_by_the_primary_key_from_the_first_to_the_last() {
+    let outbox = Outbox::fresh().await;
+    let mut relay = Relay::joined(&outbox.store).await;
+    outbox.sql("insert into postrider_outbox (topic, key, payload) select 't', 'k' || n, 'x' from generate_series(1, 20000) n").await;
+    let page = relay.read().await;
+    let scans =
+        "select seq_scan, (select idx_scan from pg_stat_user_indexes where indexrelname = 'postrider_outbox_pkey')
+                   from pg_stat_user_tables where relname = 'postrider_outbox'";
+    let before = outbox.sql(scans).await;
+    assert_eq!(relay.settle(&page.rows, Outcome::Delivered).await.rows.len(), page.rows.len());
+    drop(relay);
+    let written = "select n_tup_del > 500 from pg_stat_user_tables where relname = 'postrider_outbox'";
+    while outbox.sql(written).await != "t" {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let count = |text: &str| text.split('|').map(|n| n.parse::<u64>().unwrap()).collect::<Vec<_>>();
+    let (before, after) = (count(&before), count(&outbox.sql(scans).await));
+    assert_eq!(after[0], before[0], "a scan of the whole table");
+    assert!(after[1] <= before[1] + 4, "a way down the index for each row: {before:?}, {after:?}");
 }

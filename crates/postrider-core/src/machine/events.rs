@@ -1,5 +1,6 @@
 //! What happens to the machine, and what it wants done.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::destinations::DestinationIndex;
@@ -78,6 +79,26 @@ pub enum Answer {
     NotMade,
 }
 
+/// One settle to be made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settle {
+    /// The lanes held, with their terms, as of now.
+    pub leases: Vec<HeldLane>,
+    /// What became of rows, in the order in which it is to be recorded.
+    pub rows: Vec<Settlement>,
+    /// Whether it was asked for before the settle before it was answered. It is made only where that one was recorded,
+    /// and otherwise answered as [`Event::NotSettled`]: what became of a key's rows is recorded in their order.
+    pub ahead: bool,
+}
+
+impl Settle {
+    /// The leases of the lanes in which it has rows.
+    pub fn touched(&self) -> Vec<HeldLane> {
+        let lanes: BTreeSet<Lane> = self.rows.iter().map(|settlement| settlement.lane).collect();
+        self.leases.iter().filter(|held| lanes.contains(&held.lane)).copied().collect()
+    }
+}
+
 /// Something happened.
 #[derive(Debug)]
 pub enum Event {
@@ -95,6 +116,8 @@ pub enum Event {
     Published(Flight, Vec<Published>),
     /// A settle was answered.
     Settled(Result<Settled, Error>),
+    /// A settle was not made: it was asked for ahead, and the one before it failed.
+    NotSettled,
     /// A destination was looked at without a message.
     Checked(DestinationIndex, Result<(), Error>),
     /// Somebody says that there are new rows.
@@ -110,8 +133,8 @@ pub enum Action {
     Read(Read),
     /// Publish; ends as [`Event::Published`].
     Publish(DestinationIndex, Flight, Vec<Outgoing>),
-    /// Settle under these leases; ends as [`Event::Settled`].
-    Settle(Vec<HeldLane>, Vec<Settlement>),
+    /// Settle; ends as [`Event::Settled`] or [`Event::NotSettled`], in the order in which it was asked for.
+    Settle(Settle),
     /// Release these leases: nothing of their lanes is on its way any more. Their start says how the next owner is to
     /// begin. No event ends it.
     Release(Vec<HeldLane>),

@@ -41,7 +41,7 @@ use std::time::Duration;
 
 pub use careful::{DEATHS, is_convicted};
 pub use destinations::DestinationIndex;
-pub use events::{Action, Answer, Event, Flight, Note, Read, Ticket, Wanted};
+pub use events::{Action, Answer, Event, Flight, Note, Read, Settle, Ticket, Wanted};
 pub use ordering::Ordering;
 pub use settings::{DestinationSettings, MAX_DESTINATIONS, Route, Settings};
 
@@ -140,6 +140,7 @@ impl Machine {
             Event::Answered(read, answer) => self.answered(now, read, answer),
             Event::Published(flight, results) => self.published(now, flight, results),
             Event::Settled(answer) => self.settled(now, answer),
+            Event::NotSettled => self.not_settled(),
             Event::Checked(destination, answer) => self.checked(now, destination, answer),
             Event::Hint => self.schedule.look_now(now),
             Event::Stop => self.stop(),

@@ -54,8 +54,10 @@ pub struct Settings {
     pub window_rows: usize,
     /// The most payload bytes in the window; default 32 MiB. A heavier row travels alone.
     pub window_bytes: usize,
-    /// The most rows of one read; default 2,048.
+    /// The most rows of one read; default 1,024.
     pub page_rows: usize,
+    /// The most rows of one settle; with so many more waiting, a second one is asked for ahead. Default 1,024.
+    pub settle_rows: usize,
     /// The longest pause between two reads of new rows; default 100 ms.
     pub max_poll_interval: Duration,
     /// The pause between two looks for due rows, which is the precision of delays; default 250 ms.
@@ -80,7 +82,8 @@ impl Settings {
             forward: None,
             window_rows: 8_192,
             window_bytes: 32 << 20,
-            page_rows: 2_048,
+            page_rows: 1_024,
+            settle_rows: 1_024,
             max_poll_interval: Duration::from_millis(100),
             due_interval: Duration::from_millis(250),
             sweep_round: Duration::from_secs(600),

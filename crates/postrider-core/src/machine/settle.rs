@@ -1,11 +1,11 @@
 //! What became of each row is recorded, batched behind publishing.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::Machine;
 use super::destinations::{DestinationIndex, Destinations};
-use super::events::{Action, Note};
+use super::events::{Action, Note, Settle};
 use crate::address::DestinationName;
 use crate::error::{Error, ErrorKind};
 use crate::lane::{HeldLane, Lane};
@@ -13,22 +13,32 @@ use crate::row::RowId;
 use crate::seams::{FailedAttempt, Outcome, Recorded, Settled, Settlement};
 use crate::tick::Tick;
 
-/// The most rows of one settle.
-const MAX_BATCH: usize = 4_096;
 /// The most characters of a failure kept in the table.
 const MAX_TEXT: usize = 1_000;
+
+/// A settlement, and its row's stay in the window.
+type OfStay = (u64, Settlement);
 
 /// Settlements that wait, and those under way.
 #[derive(Debug, Default)]
 pub(super) struct Settling {
-    /// Each with its row's stay in the window.
-    waiting: VecDeque<(u64, Settlement)>,
-    under_way: Vec<(u64, Settlement)>,
-    /// The leases under which the settle under way was sent.
-    leases: Vec<HeldLane>,
+    waiting: VecDeque<OfStay>,
+    /// The settle that is carried out, and the one that follows it.
+    under_way: VecDeque<Asked>,
+    /// Of a settle that failed, and of the one that was not made because of that: they wait again, in their order, when
+    /// both are answered.
+    failed: Vec<OfStay>,
     retry_at: Option<Tick>,
     /// The last settle that was answered failed.
     store_is_away: bool,
+}
+
+/// A settle that was asked for.
+#[derive(Debug)]
+struct Asked {
+    batch: Vec<OfStay>,
+    /// The leases under which it was sent.
+    leases: Vec<HeldLane>,
 }
 
 impl Settling {
@@ -47,6 +57,29 @@ impl Settling {
 
     pub(super) fn forget_lane(&mut self, lane: Lane) {
         self.waiting.retain(|(_, settlement)| settlement.lane != lane);
+    }
+
+    /// The rows of the next settle, if it is to be asked for now: beside one under way only in a backlog, so that the
+    /// database goes on while the answer is taken in here.
+    fn next(&mut self, now: Tick, most: usize) -> Option<Vec<OfStay>> {
+        let rests = self.retry_at.is_some_and(|at| now < at);
+        let may_ask = match self.under_way.len() {
+            0 => !rests && !self.waiting.is_empty(),
+            1 => !self.store_is_away && self.waiting.len() >= most,
+            _ => false,
+        };
+        may_ask.then(|| self.waiting.drain(..self.waiting.len().min(most)).collect())
+    }
+
+    /// The settle that was carried out is answered.
+    fn answered(&mut self) -> Asked {
+        self.under_way.pop_front().unwrap_or(Asked { batch: Vec::new(), leases: Vec::new() })
+    }
+
+    fn give_back(&mut self) {
+        if self.under_way.is_empty() {
+            self.failed.drain(..).rev().for_each(|settlement| self.waiting.push_front(settlement));
+        }
     }
 }
 
@@ -153,6 +186,10 @@ impl Machine {
         };
         let Some(entry) = self.window.get_mut(row) else { return };
         entry.settling = true;
+        if outcome == Outcome::Delivered {
+            // Nobody asks for it any more, and now it is still in the processor's cache.
+            entry.message = None;
+        }
         let (stay, lane, attempt) = (entry.stay, entry.lane, entry.attempt);
         let settlement = Settlement { row, lane, outcome, attempt, suspicion };
         self.settling.waiting.push_back((stay, settlement));
@@ -169,35 +206,33 @@ impl Machine {
     }
 
     pub(super) fn settle_next(&mut self, now: Tick, actions: &mut Vec<Action>) {
-        let settling = &mut self.settling;
-        let rests = settling.retry_at.is_some_and(|at| now < at);
-        if !settling.under_way.is_empty() || settling.waiting.is_empty() || rests {
-            return;
+        while let Some(batch) = self.settling.next(now, self.settings.settle_rows.max(1)) {
+            self.settling.retry_at = None;
+            let ahead = !self.settling.under_way.is_empty();
+            let rows = batch.iter().map(|(_, settlement)| settlement.clone()).collect();
+            let leases = self.held();
+            actions.push(Action::Settle(Settle { leases: leases.clone(), rows, ahead }));
+            self.settling.under_way.push_back(Asked { batch, leases });
         }
-        settling.retry_at = None;
-        let count = settling.waiting.len().min(MAX_BATCH);
-        settling.under_way = settling.waiting.drain(..count).collect();
-        let batch = settling.under_way.iter().map(|(_, settlement)| settlement.clone()).collect();
-        let lanes = self.held();
-        self.settling.leases.clone_from(&lanes);
-        actions.push(Action::Settle(lanes, batch));
     }
 
     pub(super) fn settled(&mut self, now: Tick, answer: Result<Settled, Error>) {
-        let batch = std::mem::take(&mut self.settling.under_way);
-        let leases = std::mem::take(&mut self.settling.leases);
+        let Asked { batch, leases } = self.settling.answered();
         match answer {
             Ok(settled) => {
                 self.settling.store_is_away = false;
                 self.store_is_back();
                 self.count(&batch, &settled);
-                let records = settled.records();
+                // As good as always: then there is nothing to look up.
+                let all = settled.rows.iter().eq(batch.iter().map(|(_, settlement)| &settlement.row));
+                let records = if all { None } else { Some(settled.records()) };
                 for (stay, settlement) in batch {
                     if !self.window.stays(settlement.row, stay) {
                         // The lane was lost meanwhile, whatever became of this settle.
                         continue;
                     }
-                    match records.of(settlement.row, settlement.lane) {
+                    let recorded = records.as_ref().map(|records| records.of(settlement.row, settlement.lane));
+                    match recorded.unwrap_or(Recorded::Changed) {
                         Recorded::Fenced => self.fenced(settlement.lane),
                         recorded => self.settle_one(settlement, recorded == Recorded::Changed),
                     }
@@ -212,18 +247,31 @@ impl Machine {
                 }
             }
             Err(error) => {
-                for (stay, settlement) in batch.into_iter().rev() {
-                    if self.window.stays(settlement.row, stay) {
-                        if matches!(settlement.outcome, Outcome::SetAside { .. }) {
-                            self.schedule.walk_after_late_effects(now, settlement.lane);
-                        }
-                        self.settling.waiting.push_front((stay, settlement));
+                for (stay, settlement) in &batch {
+                    let stays = self.window.stays(settlement.row, *stay);
+                    if stays && matches!(settlement.outcome, Outcome::SetAside { .. }) {
+                        self.schedule.walk_after_late_effects(now, settlement.lane);
                     }
                 }
-                self.settling.store_is_away = !self.settling.waiting.is_empty();
+                self.goes_on_waiting(batch);
+                self.settling.store_is_away = !self.settling.is_idle();
                 self.settling.retry_at = Some(now + self.store_is_away(&error));
             }
         }
+    }
+
+    /// The settle that was asked for ahead was not made, because the one before it failed.
+    pub(super) fn not_settled(&mut self) {
+        let asked = self.settling.answered();
+        self.goes_on_waiting(asked.batch);
+    }
+
+    /// In front, as soon as nothing is under way any more that stands behind it.
+    fn goes_on_waiting(&mut self, batch: Vec<OfStay>) {
+        let window = &self.window;
+        let stays = batch.into_iter().filter(|(stay, settlement)| window.stays(settlement.row, *stay));
+        self.settling.failed.extend(stays);
+        self.settling.give_back();
     }
 
     /// The lane belongs to somebody else.
@@ -278,9 +326,11 @@ impl Machine {
         self.review(key);
     }
 
-    fn count(&mut self, batch: &[(u64, Settlement)], settled: &Settled) {
-        let locked: BTreeSet<Lane> = settled.lanes.iter().copied().collect();
-        let mine = batch.iter().map(|(_, settlement)| settlement).filter(|mine| locked.contains(&mine.lane));
+    fn count(&mut self, batch: &[OfStay], settled: &Settled) {
+        let mut locked = settled.lanes.clone();
+        locked.sort_unstable();
+        let is_mine = |settlement: &&Settlement| locked.binary_search(&settlement.lane).is_ok();
+        let mine = batch.iter().map(|(_, settlement)| settlement).filter(is_mine);
         let (mut delivered, mut aside) = (0, 0);
         for settlement in mine {
             match settlement.outcome {

@@ -80,14 +80,45 @@ pub(super) fn fetched(rows: &[tokio_postgres::Row]) -> Result<usize> {
     Ok(usize::try_from(fetched).unwrap_or(0))
 }
 
-/// How many rows stand before the first whose payload was too heavy to come.
-pub(super) fn light(rows: &[tokio_postgres::Row]) -> Result<usize> {
-    for (place, row) in rows.iter().enumerate() {
-        if of_page::<Option<&[u8]>>(row, PAYLOAD)?.is_none() {
-            return Ok(place);
+/// The rows of a light page as they come: those before the first whose payload was too heavy to come.
+#[derive(Debug, Default)]
+pub(super) struct LightPage {
+    rows: Vec<Row>,
+    /// How many came.
+    found: usize,
+    topics: Topics,
+    failed: Option<Error>,
+    ended: bool,
+}
+
+impl LightPage {
+    pub(super) fn with_capacity(rows: usize) -> Self {
+        Self { rows: Vec::with_capacity(rows), ..Self::default() }
+    }
+
+    pub(super) fn add(&mut self, found: &tokio_postgres::Row) {
+        self.found += 1;
+        if self.ended {
+            return;
+        }
+        let came = of_page::<Option<&[u8]>>(found, PAYLOAD).map(|payload| payload.is_some());
+        match came.and_then(|came| came.then(|| row(found, &mut self.topics)).transpose()) {
+            Ok(Some(row)) => self.rows.push(row),
+            Ok(None) => self.ended = true,
+            Err(error) => {
+                self.ended = true;
+                self.failed = Some(error);
+            }
         }
     }
-    Ok(rows.len())
+
+    /// The rows, and how many the page had with the heavy one and those behind it.
+    ///
+    /// # Errors
+    /// As [`rows`].
+    pub(super) fn end(self) -> Result<(Vec<Row>, usize)> {
+        self.failed.map_or(Ok((self.rows, self.found)), Err)
+    }
 }
 
 /// A column that has the type it was made with.

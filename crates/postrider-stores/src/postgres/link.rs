@@ -6,9 +6,11 @@
 //! connection with it, and the next call opens a new one.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::TryStreamExt as _;
 use postrider_core::{Error, ErrorKind, Result};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
@@ -101,10 +103,24 @@ impl Link {
         sql: &str,
         parameters: &[Parameter<'_>],
     ) -> Result<Vec<Row>> {
-        let mut open = self.take().await?;
-        let rows = self.within(doing, sql, open.query_prepared(sql, parameters)).await?;
-        self.open = Some(open);
+        let mut rows = Vec::new();
+        self.each_often(doing, sql, parameters, |row| rows.push(row)).await?;
         Ok(rows)
+    }
+
+    /// Runs one statement that is run again and again, and hands on each of its rows as it comes: they are read while the
+    /// server finds the next ones, and out of the way before these come.
+    pub(super) async fn each_often(
+        &mut self,
+        doing: &str,
+        sql: &str,
+        parameters: &[Parameter<'_>],
+        each: impl FnMut(Row),
+    ) -> Result<()> {
+        let mut open = self.take().await?;
+        self.within(doing, sql, open.each_prepared(sql, parameters, each)).await?;
+        self.open = Some(open);
+        Ok(())
     }
 
     /// Runs one statement and returns its only row.
@@ -264,22 +280,34 @@ impl Link {
 }
 
 impl Open {
-    async fn query_prepared(
+    async fn each_prepared(
         &mut self,
         sql: &str,
         parameters: &[Parameter<'_>],
-    ) -> Result<Vec<Row>, tokio_postgres::Error> {
-        let Some(prepared) = &mut self.prepared else { return self.client.query_typed(sql, parameters).await };
-        let statement = match prepared.get(sql) {
-            Some(statement) => statement,
+        mut each: impl FnMut(Row),
+    ) -> Result<(), tokio_postgres::Error> {
+        let rows = match &mut self.prepared {
             None => {
-                let types: Vec<Type> = parameters.iter().map(|(_, kind)| kind.clone()).collect();
-                let statement = self.client.prepare_typed(sql, &types).await?;
-                prepared.entry(sql.to_owned()).or_insert(statement)
+                let parameters = parameters.iter().map(|(value, kind)| (*value, kind.clone()));
+                self.client.query_typed_raw(sql, parameters).await?
+            }
+            Some(prepared) => {
+                let statement = match prepared.get(sql) {
+                    Some(statement) => statement,
+                    None => {
+                        let types: Vec<Type> = parameters.iter().map(|(_, kind)| kind.clone()).collect();
+                        let statement = self.client.prepare_typed(sql, &types).await?;
+                        prepared.entry(sql.to_owned()).or_insert(statement)
+                    }
+                };
+                self.client.query_raw(statement, parameters.iter().map(|(value, _)| *value)).await?
             }
         };
-        let values: Vec<&(dyn ToSql + Sync)> = parameters.iter().map(|(value, _)| *value).collect();
-        self.client.query(statement, &values).await
+        let mut rows = pin!(rows);
+        while let Some(row) = rows.try_next().await? {
+            each(row);
+        }
+        Ok(())
     }
 }
 

@@ -57,6 +57,7 @@ mod settler;
 mod snapshot;
 #[cfg(feature = "postgres")]
 mod source;
+mod span;
 #[cfg(feature = "postgres")]
 mod status;
 #[cfg(feature = "postgres")]

@@ -3,10 +3,12 @@
 //! All begin by locking the lanes that are still ours `for key share`, until the statement ends: the fence. A term in
 //! a WHERE clause alone is read from the statement's snapshot and does not stop a relay that was replaced meanwhile.
 //! Every change of an owner locks the row `for update`, which waits for this lock, or is waited for. An array, and not
-//! a join, decides about the rows: with a join the same statement took 16 times as long.
+//! a join, decides about the rows: with a join the same statement took 16 times as long. Of delivered rows, which are
+//! nearly all, a bit for each lane decides: comparing with each of 64 lanes took a tenth of the statement.
 //!
 //! `$1` is the relay, `$2` and `$3` are the lanes and the terms under which they were read, `$4` the delivered rows.
-//! The answer is one row: the locked lanes and the changed rows, an array each.
+//! The answer is one row: the locked lanes and the changed rows, an array each; where only rows were delivered and all of
+//! them were changed, null for these.
 
 macro_rules! fence {
     () => {
@@ -17,11 +19,28 @@ with l as materialized (
     };
 }
 
+/// Whether a row's lane is locked. Beyond the bits there is none, whatever a foreign hand wrote; the `case` sees to it
+/// that it is not looked for.
+macro_rules! in_a_locked_lane {
+    () => {
+        "\
+state in (0, 2)
+     and case when lane between 0 and 4095
+           then get_bit((select bit_or(set_bit(repeat('0', 4096)::bit(4096), lane, 1)) from l), lane) = 1 end"
+    };
+}
+
 macro_rules! removed {
     () => {
-        ",
+        concat!(
+            ",
 d as (
-  delete from {outbox} where id = any($4) and lane = any(array(select lane from l)) and state in (0, 2) returning id)"
+  delete from {outbox}
+   where id = any($4) and ",
+            in_a_locked_lane!(),
+            "
+  returning id)"
+        )
     };
 }
 
@@ -103,7 +122,27 @@ pub(super) const REMOVE: &str = concat!(
     fence!(),
     removed!(),
     "
-select array(select lane from l) as lanes, array(select id from d) as ids"
+select array(select lane from l) as lanes,
+       case when (select count(*) from d) < cardinality($4) then array(select id from d) end as ids"
+);
+
+/// Delivered rows only, which stand close together: `$4` the first id, `$5` the last one, `$6` a bit for each from there
+/// to here, `$7` how many are set.
+///
+/// One way along the index instead of one down it for each row: a third less work, measured on PostgreSQL 15 with 1,024
+/// rows of a batch. The `case` holds in whatever order the conditions are looked at.
+pub(super) const REMOVE_SPAN: &str = concat!(
+    fence!(),
+    ",
+d as (
+  delete from {outbox}
+   where id between $4 and $5 and case when id between $4 and $5 then get_bit($6, id - $4) = 1 end
+     and ",
+    in_a_locked_lane!(),
+    "
+  returning id)
+select array(select lane from l) as lanes,
+       case when (select count(*) from d) < $7 then array(select id from d) end as ids"
 );
 
 /// Delivered rows only, kept as history: `$5` the attempts of `$4`.

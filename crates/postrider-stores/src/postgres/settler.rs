@@ -12,7 +12,8 @@ use tokio_postgres::types::Type;
 
 use super::decode::get;
 use super::link::{Link, Parameter, Purpose};
-use super::settle_sql::{MOVE, MOVE_AND_CHANGE, REMOVE, REMOVE_AND_CHANGE, SUSPECT};
+use super::settle_sql::{MOVE, MOVE_AND_CHANGE, REMOVE, REMOVE_AND_CHANGE, REMOVE_SPAN, SUSPECT};
+use super::span::Span;
 use crate::History;
 use crate::failures::{LONGEST_TEXT, micros};
 
@@ -22,6 +23,8 @@ pub(super) struct PostgresSettler {
     link: Link,
     /// For batches in which everything was delivered: the quiet path.
     delivered: String,
+    /// The same for rows that stand close together.
+    span: String,
     mixed: String,
     /// For suspicions, which only a careful start records.
     suspect: String,
@@ -43,9 +46,9 @@ impl PostgresSettler {
             History::Off => (REMOVE, REMOVE_AND_CHANGE),
             History::Kept => (MOVE, MOVE_AND_CHANGE),
         };
-        let [delivered, mixed, suspect, dropped] =
-            [delivered, mixed, SUSPECT, REMOVE].map(|sql| options.names.fill(sql));
-        Self { link, delivered, mixed, suspect, dropped }
+        let [delivered, span, mixed, suspect, dropped] =
+            [delivered, REMOVE_SPAN, mixed, SUSPECT, REMOVE].map(|sql| options.names.fill(sql));
+        Self { link, delivered, span, mixed, suspect, dropped }
     }
 
     /// Records suspicions and nothing else.
@@ -60,7 +63,7 @@ impl PostgresSettler {
             (&ids, Type::INT8_ARRAY),
             (&suspicions, Type::INT2_ARRAY),
         ];
-        settled(&self.link.query_one("recording suspicion", &self.suspect, &parameters).await?)
+        settled(&self.link.query_one("recording suspicion", &self.suspect, &parameters).await?, &[])
     }
 }
 
@@ -139,8 +142,9 @@ fn unfinished(me: RelayId, settlement: &Settlement, failures: &[FailedAttempt]) 
 
 /// The lanes that are touched, and the terms under which they are held.
 fn touched(leases: &[HeldLane], lanes: impl Iterator<Item = Lane>) -> (Vec<i16>, Vec<i64>) {
-    let lanes: BTreeSet<Lane> = lanes.collect();
-    let held = leases.iter().filter(|held| lanes.contains(&held.lane));
+    let mut is_touched = vec![false; 1 << 16];
+    lanes.for_each(|lane| is_touched[usize::from(lane.0)] = true);
+    let held = leases.iter().filter(|held| is_touched[usize::from(held.lane.0)]);
     held.map(|held| (i16::try_from(held.lane.0).unwrap_or(i16::MAX), held.term.0)).unzip()
 }
 
@@ -169,11 +173,12 @@ fn both(first: Settled, second: Settled) -> Settled {
     Settled { rows, lanes: lanes.into_iter().collect() }
 }
 
-/// What a settling statement answers.
-fn settled(answer: &tokio_postgres::Row) -> Result<Settled> {
-    let (lanes, ids): (Vec<i16>, Vec<i64>) = (get(answer, "lanes")?, get(answer, "ids")?);
+/// What a settling statement answers: without any rows, all that were asked for.
+fn settled(answer: &tokio_postgres::Row, asked: &[i64]) -> Result<Settled> {
+    let (lanes, ids): (Vec<i16>, Option<Vec<i64>>) = (get(answer, "lanes")?, get(answer, "ids")?);
     let lane = |number: i16| Lane(u16::try_from(number).unwrap_or(0));
-    Ok(Settled { rows: ids.into_iter().map(RowId).collect(), lanes: lanes.into_iter().map(lane).collect() })
+    let ids = ids.as_deref().unwrap_or(asked);
+    Ok(Settled { rows: ids.iter().copied().map(RowId).collect(), lanes: lanes.into_iter().map(lane).collect() })
 }
 
 #[async_trait]
@@ -201,7 +206,7 @@ impl Settler for PostgresSettler {
                 (&terms, Type::INT8_ARRAY),
                 (&dropped, Type::INT8_ARRAY),
             ];
-            before = settled(&self.link.query_one("settling", &self.dropped, &parameters).await?)?;
+            before = settled(&self.link.query_one("settling", &self.dropped, &parameters).await?, &dropped)?;
             if dropped.len() == batch.len() {
                 return Ok(before);
             }
@@ -229,6 +234,16 @@ impl Settler for PostgresSettler {
             (&delivered, Type::INT8_ARRAY),
         ];
         let quiet = changes.ids.is_empty();
+        if let Some(span) = Span::of(&delivered).filter(|_| quiet && !kept) {
+            parameters.truncate(3);
+            parameters.extend::<[Parameter<'_>; 4]>([
+                (&span.first, Type::INT8),
+                (&span.last, Type::INT8),
+                (&span.bits, Type::BYTEA),
+                (&span.count, Type::INT8),
+            ]);
+            return settled(&self.link.query_one_often("settling", &self.span, &parameters).await?, &delivered);
+        }
         if !quiet || kept {
             parameters.push((&made, Type::INT4_ARRAY));
         }
@@ -250,7 +265,7 @@ impl Settler for PostgresSettler {
         } else {
             self.link.query_one("settling", &self.mixed, &parameters).await?
         };
-        let answer = settled(&answer)?;
+        let answer = settled(&answer, &delivered)?;
         before.rows.extend(answer.rows);
         Ok(Settled { lanes: answer.lanes, ..before })
     }

@@ -8,7 +8,7 @@ use postrider_core::{Closed, HeldLane, Key, Lane, LaneCount, Page, Result, Room,
 use tokio_postgres::types::Type;
 
 use super::cohort::{Cohort, Cohorts, Walk};
-use super::decode::{self, get};
+use super::decode::{self, LightPage, get};
 use super::link::{Link, Parameter, Purpose};
 use super::read_sql::{
     ANY_EXCEPTION, BACKLOG, DIFFERENCE, DUE, EXCEPTIONAL_KEYS, Hot, KEY, LAST_ID, LOAD, MARK_BOOT, OBSERVE, Pages,
@@ -296,15 +296,15 @@ impl PostgresSource {
             let mut all: Vec<Parameter<'_>> = vec![(&most, Type::INT8)];
             all.extend_from_slice(parameters);
             all.push((&each_row, Type::BOOL));
-            let found = self.link.query_often(doing, &sql.light, &all).await?;
-            self.found = found.len();
-            let light = decode::light(&found)?;
-            if light < found.len() {
+            let mut page = LightPage::with_capacity(self.found.min(room.rows));
+            self.link.each_often(doing, &sql.light, &all, |row| page.add(&row)).await?;
+            let (rows, found) = page.end()?;
+            self.found = found;
+            if rows.len() < found {
                 self.weight = Weight::Heavy;
             }
-            if light > 0 || found.is_empty() {
-                let rows = decode::rows(found.get(..light).unwrap_or_default())?;
-                return Ok((rows, found.len()));
+            if !rows.is_empty() || found == 0 {
+                return Ok((rows, found));
             }
         }
         let bytes = count(room.bytes);

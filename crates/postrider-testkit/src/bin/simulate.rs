@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use postrider_testkit::simulator::{Campaign, replay};
+use postrider_testkit::simulator::{Campaign, News, replay};
 
 const HELP: &str = "\
 cargo xtask simulate [--seeds N] [--start S] [--jobs N]
@@ -44,11 +44,15 @@ fn main() -> ExitCode {
     }
     let started = Instant::now();
     let shown = std::sync::atomic::AtomicU64::new(0);
-    let campaign = Campaign::play(asked.start..asked.start.saturating_add(asked.seeds), asked.jobs, |done| {
-        let seconds = started.elapsed().as_secs();
-        let last = shown.swap(seconds / 10, std::sync::atomic::Ordering::Relaxed);
-        if last != seconds / 10 {
-            eprintln!("{done} of {} seeds after {seconds} s", asked.seeds);
+    let seeds = asked.start..asked.start.saturating_add(asked.seeds);
+    let campaign = Campaign::play(seeds, asked.jobs, |news| match news {
+        News::Broken(seed, violation) => eprintln!("seed {seed} broke {}: {}", violation.promise, violation.text),
+        News::Played(done) => {
+            let seconds = started.elapsed().as_secs();
+            let last = shown.swap(seconds / 10, std::sync::atomic::Ordering::Relaxed);
+            if last != seconds / 10 {
+                eprintln!("{done} of {} seeds after {seconds} s", asked.seeds);
+            }
         }
     });
     print!("{}", campaign.report());

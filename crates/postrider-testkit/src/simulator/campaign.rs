@@ -16,6 +16,15 @@ const ENOUGH_FAILURES: usize = 20;
 /// From so many seeds on, the coverage is judged.
 pub const ENOUGH_SEEDS: u64 = 1_000;
 
+/// What is told while seeds are played.
+#[derive(Debug)]
+pub enum News<'a> {
+    /// So many are done.
+    Played(u64),
+    /// This one broke a promise.
+    Broken(u64, &'a Violation),
+}
+
 /// How many seeds went.
 #[derive(Debug, Default)]
 pub struct Campaign {
@@ -42,8 +51,8 @@ pub struct Campaign {
 }
 
 impl Campaign {
-    /// Plays these seeds with so many threads. `progress` is told now and then how many are done.
-    pub fn play(seeds: Range<u64>, threads: usize, progress: impl Fn(u64) + Sync) -> Self {
+    /// Plays these seeds with so many threads. `tell` hears how it goes.
+    pub fn play(seeds: Range<u64>, threads: usize, tell: impl Fn(News<'_>) + Sync) -> Self {
         let started = Instant::now();
         let (next, done) = (AtomicU64::new(seeds.start), AtomicU64::new(0));
         let whole = Mutex::new(Self { least_events: u64::MAX, least_faults: u32::MAX, ..Self::default() });
@@ -57,13 +66,16 @@ impl Campaign {
                         }
                         let runs: Vec<Run> = (first..seeds.end.min(first + CHUNK)).map(run).collect();
                         let count = runs.len() as u64;
+                        for run in &runs {
+                            run.violation.iter().for_each(|violation| tell(News::Broken(run.seed, violation)));
+                        }
                         let mut whole = whole.lock().expect("no thread panics with it");
                         runs.into_iter().for_each(|run| whole.add(run));
                         if whole.failures.len() >= ENOUGH_FAILURES {
                             next.store(seeds.end, Ordering::Relaxed);
                         }
                         drop(whole);
-                        progress(done.fetch_add(count, Ordering::Relaxed) + count);
+                        tell(News::Played(done.fetch_add(count, Ordering::Relaxed) + count));
                     }
                 });
             }

@@ -97,7 +97,9 @@ impl World {
         for held in &lanes {
             let mine = |(row, term): &(i64, Term)| self.store.row(*row).lane == held.lane && *term == held.term;
             let flying = relay.flights.values().flat_map(|flying| &flying.rows).find(|sent| mine(sent)).copied();
-            let settles = relay.settling.is_some() && relay.settles.contains(&(held.lane, held.term));
+            let is_it = |lease: &HeldLane| (lease.lane, lease.term) == (held.lane, held.term);
+            let ahead = relay.settle_ahead.as_ref().is_some_and(|(_, settle)| settle.touched().iter().any(is_it));
+            let settles = ahead || relay.settling.is_some() && relay.settles.iter().any(is_it);
             let kept = relay.machine.held().iter().any(|kept| kept.lane == held.lane);
             if flying.is_some() || settles || kept {
                 let text = format!(
@@ -144,7 +146,7 @@ impl World {
         let under_way = relay.flights.values().filter(|flying| flying.destination == destination).count();
         let view = &relay.machine.destinations()[destination.get()];
         let held = relay.machine.held();
-        let is_held = |(lane, term): &(Lane, Term)| held.iter().any(|held| (held.lane, held.term) == (*lane, *term));
+        let is_held = |of: &HeldLane| held.iter().any(|held| (held.lane, held.term) == (of.lane, of.term));
         let unsettled = relay.unsettled.iter().any(is_held);
         let (paused, flights) = (view.paused.is_some(), view.flights);
         let bounded = batch.len() <= profile.max_batch && under_way < profile.max_concurrent;

@@ -68,6 +68,8 @@ sights! {
     Dropped "a message was dropped because its time had passed",
     ReadAhead "a page was read that had been asked for ahead of the answer to the one before",
     NotReadAhead "a read asked for ahead was not made, because the one before it did not go on",
+    SettledAhead "a settle was made that had been asked for ahead of the answer to the one before",
+    NotSettledAhead "a settle asked for ahead was not made, because the one before it failed",
     Stale "a read brought a row that had changed meanwhile",
     Closed "a read brought a row behind its key's head",
     SetAside "a row was set aside",

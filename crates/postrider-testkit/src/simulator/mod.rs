@@ -30,7 +30,7 @@ mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-pub use campaign::{Campaign, ENOUGH_SEEDS};
+pub use campaign::{Campaign, ENOUGH_SEEDS, News};
 pub use coverage::{Sight, Sights};
 use history::History;
 pub use world::Violation;

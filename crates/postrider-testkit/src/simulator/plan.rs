@@ -395,6 +395,7 @@ fn settings(rng: &mut Rng, brokers: &[SimBroker]) -> Settings {
         settings.window_rows = 8 + rng.place(40);
         settings.page_rows = 4 + rng.place(16);
         settings.window_bytes = 200 + rng.place(3_000);
+        settings.settle_rows = 1 + rng.place(6);
     }
     settings
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use postrider_core::machine::{Action, DestinationIndex, Event, Flight, Machine, Note, Read, Wanted};
+use postrider_core::machine::{Action, DestinationIndex, Event, Flight, Machine, Note, Read, Settle, Wanted};
 use postrider_core::{HeldLane, Lane, LaneCount, RelayId, Term, Tick};
 
 use super::broker::{Poison, row_of};
@@ -67,12 +67,14 @@ pub(super) struct Relay {
     /// How long a read took at most until its answer was taken in.
     pub(super) longest_read: u64,
     pub(super) settling: Option<u64>,
+    /// A settle that was asked for ahead of the answer to the one under way, and the member that it was then.
+    pub(super) settle_ahead: Option<(RelayId, Settle)>,
     pub(super) flights: BTreeMap<u64, Flying>,
     pub(super) lease_call: Option<u64>,
-    /// Lanes, with their terms, of outcomes that could not be recorded, and were not since.
-    pub(super) unsettled: Vec<(Lane, Term)>,
+    /// The leases of outcomes that could not be recorded, and were not since.
+    pub(super) unsettled: Vec<HeldLane>,
     /// Those of the settle under way.
-    pub(super) settles: Vec<(Lane, Term)>,
+    pub(super) settles: Vec<HeldLane>,
     stop_at: Option<u64>,
     /// By its own clock: when it ends although its lanes are not released.
     pub(super) leaves_by: u64,
@@ -108,6 +110,7 @@ impl Relay {
             ahead: None,
             longest_read: 0,
             settling: None,
+            settle_ahead: None,
             flights: BTreeMap::new(),
             lease_call: None,
             unsettled: Vec::new(),
@@ -376,19 +379,22 @@ impl World {
                     self.begin_read(place, read);
                 }
             }
-            Action::Settle(leases, batch) => {
-                let Some(me) = self.relays[place].me else {
+            Action::Settle(settle) => {
+                self.trusts(place, "settles", settle.rows.iter().map(|one| (one.row.0, one.lane)));
+                settle.rows.iter().for_each(|settlement| self.settling(place, settlement));
+                let relay = &mut self.relays[place];
+                let is_settling = relay.settling.is_some();
+                let Some(me) = relay.me else {
                     self.violated("P6", format!("relay {place} settles without being a member"), Vec::new());
                     return;
                 };
-                self.trusts(place, "settles", batch.iter().map(|one| (one.row.0, one.lane)));
-                batch.iter().for_each(|settlement| self.settling(place, settlement));
-                let lanes = batch.iter().map(|one| one.lane);
-                let terms = lanes.filter_map(|lane| leases.iter().find(|held| held.lane == lane));
-                self.relays[place].settles = terms.map(|held| (held.lane, held.term)).collect();
-                let number = self.call(place, Request::Settle(me, leases, batch));
-                self.relays[place].settling = Some(number);
-                self.moment(place, Moment::Settling);
+                if settle.ahead != is_settling || relay.settle_ahead.is_some() {
+                    self.violated("P7", format!("relay {place} settles more at once than it knows"), Vec::new());
+                } else if is_settling {
+                    relay.settle_ahead = Some((me, settle));
+                } else {
+                    self.begin_settle(place, me, settle);
+                }
             }
             Action::Publish(destination, flight, batch) => {
                 self.publishing(place, destination, &batch);
@@ -413,6 +419,13 @@ impl World {
         }
     }
 
+    pub(super) fn begin_settle(&mut self, place: usize, me: RelayId, settle: Settle) {
+        self.relays[place].settles = settle.touched();
+        let number = self.call(place, Request::Settle(me, settle.leases, settle.rows));
+        self.relays[place].settling = Some(number);
+        self.moment(place, Moment::Settling);
+    }
+
     pub(super) fn begin_read(&mut self, place: usize, read: Read) {
         let number = self.call(place, Request::Read(read.clone()));
         let sent = self.now;
@@ -425,7 +438,7 @@ impl World {
         let drained = relay.machine.is_drained();
         relay.life = Life::Leaving;
         relay.flights.clear();
-        relay.settling = None;
+        (relay.settling, relay.settle_ahead) = (None, None);
         (relay.reading, relay.ahead) = (None, None);
         let lanes: Vec<HeldLane> = relay.machine.held();
         relay.holder.order(Order::Leave(lanes.clone()));
@@ -457,8 +470,8 @@ fn done(action: &Action) -> String {
         Action::Publish(destination, flight, batch) => {
             format!("publish to {} {flight:?}: {}", destination.get(), Rows(batch.iter().map(row_of)))
         }
-        Action::Settle(_, batch) => {
-            let rows: Vec<String> = batch.iter().map(|one| format!("#{} {:?}", one.row.0, one.outcome)).collect();
+        Action::Settle(settle) => {
+            let rows: Vec<String> = settle.rows.iter().map(|one| format!("#{} {:?}", one.row.0, one.outcome)).collect();
             format!("settle {}", rows.join(", "))
         }
         Action::Release(lanes) => format!("release {lanes:?}"),

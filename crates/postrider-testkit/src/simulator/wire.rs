@@ -387,7 +387,17 @@ impl World {
                 if failed {
                     self.see(Sight::StoreAwayUnsettled);
                 }
+                let was_recorded = answer.is_ok();
+                let ahead = self.relays[place].settle_ahead.take();
+                if let Some((me, ahead)) = ahead.clone().filter(|_| was_recorded) {
+                    self.see(Sight::SettledAhead);
+                    self.begin_settle(place, me, ahead);
+                }
                 self.tell(place, Event::Settled(answer));
+                if ahead.is_some() && !was_recorded {
+                    self.see(Sight::NotSettledAhead);
+                    self.tell(place, Event::NotSettled);
+                }
             }
             Reply::Published(results) => {
                 let Some(flying) = relay.flights.remove(&number) else {

@@ -152,7 +152,7 @@ impl Hand {
                     let rows = batch.iter().map(|o| i64::try_from(o.message.id.0.as_u128()).unwrap()).collect();
                     self.flights.push((destination, flight, rows));
                 }
-                Action::Settle(_, batch) => self.settles.push(batch),
+                Action::Settle(settle) => self.settles.push(settle.rows),
                 Action::Check(_) => self.checks += 1,
                 Action::Release(lanes) => self.released.extend(lanes),
             }

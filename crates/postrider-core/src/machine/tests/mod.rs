@@ -18,6 +18,7 @@ mod ordering;
 mod probing_carefully;
 mod random;
 mod rng;
+mod settling_ahead;
 mod speed;
 mod table;
 mod waiting;

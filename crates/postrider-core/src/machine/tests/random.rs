@@ -96,6 +96,7 @@ fn scenario(seed: u64) -> Scenario {
         world.settings.window_rows = 8 + rng.below(40) as usize;
         world.settings.page_rows = 4 + rng.below(16) as usize;
         world.settings.window_bytes = 200 + rng.below(3_000) as usize;
+        world.settings.settle_rows = 1 + rng.below(6) as usize;
     }
     if trouble.holds {
         world.settings.on_dead = vec![(TopicPattern::every(), OnDead::Hold)];
@@ -407,7 +408,7 @@ fn whatever_happens_everything_is_delivered_or_dead_and_in_order() {
             (0..std::env::var("POSTRIDER_SEEDS").map_or(usual, |n| n.parse().unwrap())).collect()
         }
     };
-    let mut counts = [0_usize; 19];
+    let mut counts = [0_usize; 21];
     let mut failed = Vec::new();
     for seed in &seeds {
         match catch_unwind(AssertUnwindSafe(|| play(*seed))) {
@@ -432,6 +433,8 @@ fn whatever_happens_everything_is_delivered_or_dead_and_in_order() {
                     seen.forwards,
                     seen.reads_ahead,
                     seen.not_made,
+                    seen.settled_ahead,
+                    seen.not_settled,
                 ];
                 counts.iter_mut().zip(times).for_each(|(count, times)| *count += usize::from(times > 0));
             }
@@ -459,6 +462,8 @@ fn whatever_happens_everything_is_delivered_or_dead_and_in_order() {
         "forward",
         "read ahead",
         "not read ahead",
+        "settled ahead",
+        "not settled ahead",
     ];
     for (name, count) in names.iter().zip(counts) {
         println!("{name}: {count} of {} seeds", seeds.len());

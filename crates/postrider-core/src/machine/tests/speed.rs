@@ -66,10 +66,10 @@ fn drain(name: &str, rows: i64, lanes: u16, message: impl Fn(i64) -> (Lane, Arc<
                 Action::Publish(_, flight, batch) => {
                     Event::Published(flight, batch.iter().map(|_| Published::Accepted(Accepted::FRESH)).collect())
                 }
-                Action::Settle(leases, batch) => {
-                    settled += i64::try_from(batch.len()).unwrap();
-                    let lanes = leases.iter().map(|held| held.lane).collect();
-                    let rows = batch.iter().map(|settlement| settlement.row).collect();
+                Action::Settle(settle) => {
+                    settled += i64::try_from(settle.rows.len()).unwrap();
+                    let lanes = settle.leases.iter().map(|held| held.lane).collect();
+                    let rows = settle.rows.iter().map(|settlement| settlement.row).collect();
                     Event::Settled(Ok(Settled { rows, lanes }))
                 }
                 Action::Check(destination) => Event::Checked(destination, Ok(())),

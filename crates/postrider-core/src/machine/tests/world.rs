@@ -21,7 +21,7 @@ use crate::*;
 enum Op {
     Read(u64, Read),
     Publish(u64, DestinationIndex, Flight, Vec<Outgoing>),
-    Settle(u64, Vec<HeldLane>, Vec<Settlement>),
+    Settle(u64, Settle),
     Check(u64, DestinationIndex),
     Answer(u64, Event),
     Happens(Happening),
@@ -76,6 +76,9 @@ pub struct Seen {
     pub reads_ahead: u64,
     /// Reads asked for ahead that were not made.
     pub not_made: u64,
+    pub settled_ahead: u64,
+    /// Settles asked for ahead that were not made.
+    pub not_settled: u64,
 }
 
 pub struct World {
@@ -118,7 +121,10 @@ pub struct World {
     calls: (u64, u32),
     /// What was sent and is not answered, by the machine's life and the call.
     flying: BTreeMap<(u64, Flight), Vec<(Lane, Term)>>,
+    /// The lanes of what is being settled.
     settling: Vec<HeldLane>,
+    /// A settle that was asked for ahead of the answer to the one under way.
+    settle_ahead: Option<Settle>,
 }
 
 impl World {
@@ -182,6 +188,7 @@ impl World {
             calls: (0, 0),
             flying: BTreeMap::new(),
             settling: Vec::new(),
+            settle_ahead: None,
         }
     }
 
@@ -209,7 +216,7 @@ impl World {
         (self.stopping, self.down) = (false, false);
         self.machine = Machine::new(self.settings.clone());
         self.settling.clear();
-        (self.reading, self.ahead) = (false, None);
+        (self.reading, self.ahead, self.settle_ahead) = (false, None, None);
         let trusted = Event::Trusted(Tick::after_start(Duration::from_secs(1_000_000)));
         self.machine.on(self.tick(), trusted);
         let lanes = (0..self.table.lanes).map(Lane).collect();
@@ -335,10 +342,10 @@ impl World {
                     self.later(begins, Op::Read(epoch, read));
                 }
             }
-            Action::Settle(leases, batch) => {
-                let mine = |held: &&HeldLane| batch.iter().any(|settlement| settlement.lane == held.lane);
-                self.settling = leases.iter().filter(mine).copied().collect();
-                for settlement in &batch {
+            Action::Settle(settle) => {
+                assert_eq!(!self.settling.is_empty(), settle.ahead, "a settle knows whether one is under way");
+                self.settling.extend(settle.touched());
+                for settlement in &settle.rows {
                     match &settlement.outcome {
                         Outcome::Dead { reason: DeadReason::Expired, .. } => {
                             self.seen.expired += 1;
@@ -357,8 +364,12 @@ impl World {
                         Outcome::Delivered => {}
                     }
                 }
-                self.settles.extend(batch.iter().cloned());
-                self.later(begins, Op::Settle(epoch, leases, batch));
+                self.settles.extend(settle.rows.iter().cloned());
+                if settle.ahead {
+                    assert!(self.settle_ahead.replace(settle).is_none(), "two settles ahead at once");
+                } else {
+                    self.later(begins, Op::Settle(epoch, settle));
+                }
             }
             Action::Publish(destination, flight, batch) => {
                 let view = &self.machine.destinations()[destination.get()];
@@ -398,7 +409,7 @@ impl World {
                 };
                 self.answer(epoch, answers, Event::Answered(read, answer));
             }
-            Op::Settle(epoch, leases, batch) => {
+            Op::Settle(epoch, Settle { leases, rows: batch, .. }) => {
                 let answer = match self.store {
                     Some(kind) => {
                         if self.rng.chance(300) {
@@ -450,7 +461,7 @@ impl World {
                 self.seen.stale += u64::from(!same);
             }
         }
-        let mut not_made = None;
+        let (mut not_made, mut not_settled) = (None, false);
         match &event {
             Event::Answered(read, answer) => match self.ahead.take() {
                 Some(ahead) if read.goes_on(answer) => {
@@ -463,10 +474,24 @@ impl World {
                 }
             },
             Event::Published(flight, _) => drop(self.flying.remove(&(self.epoch, *flight))),
-            Event::Settled(_) => self.settling.clear(),
+            Event::Settled(answer) => {
+                self.settling.clear();
+                match self.settle_ahead.take() {
+                    Some(ahead) if answer.is_ok() => {
+                        self.seen.settled_ahead += 1;
+                        self.settling = ahead.touched();
+                        self.later(0, Op::Settle(self.epoch, ahead));
+                    }
+                    ahead => not_settled = ahead.is_some(),
+                }
+            }
             _ => {}
         }
         self.machine.on(self.tick(), event);
+        if not_settled {
+            self.seen.not_settled += 1;
+            self.machine.on(self.tick(), Event::NotSettled);
+        }
         if let Some(read) = not_made {
             self.seen.not_made += 1;
             self.machine.on(self.tick(), Event::Answered(read, Answer::NotMade));
@@ -506,7 +531,8 @@ impl World {
                 self.unclean = (0..self.table.lanes).map(Lane).collect();
                 self.machine = Machine::new(self.settings.clone());
                 (self.stopping, self.reading, self.down) = (false, false, true);
-                self.ahead = None;
+                (self.ahead, self.settle_ahead) = (None, None);
+                self.settling.clear();
                 self.happens(5_000, Happening::Start);
             }
             Happening::Start => self.start(),

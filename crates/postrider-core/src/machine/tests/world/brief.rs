@@ -9,7 +9,7 @@ pub(super) fn brief(action: &Action) -> String {
             let rows: Vec<_> = batch.iter().map(|outgoing| outgoing.message.id.0.as_u128()).collect();
             format!("publish {destination:?} {flight:?} {rows:?}")
         }
-        Action::Settle(_, batch) => {
+        Action::Settle(Settle { rows: batch, .. }) => {
             let rows: Vec<_> = batch.iter().map(|settlement| (settlement.row.0, &settlement.outcome)).collect();
             format!("settle {rows:?}")
         }
