@@ -62,7 +62,6 @@ async fn carry_out(store: &Arc<dyn Store>, settler: &mut Option<Box<dyn Settler>
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
