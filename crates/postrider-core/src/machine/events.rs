@@ -59,10 +59,14 @@ impl Read {
         self.lanes.iter().find(|held| held.lane == lane).copied()
     }
 
-    /// Whether the reading goes on where this answer ends: with rows it is full, and its room was enough for them.
+    /// Whether the reading goes on where this answer ends: with rows it is full, and its room was enough for them. A walk
+    /// takes no room, and says nothing of the rows that are to be read.
     pub fn goes_on(&self, answer: &Answer) -> bool {
-        let Answer::Page(page) = answer else { return false };
-        page.more && page.rows.len() >= self.room.rows && page.weight() <= self.room.bytes
+        match answer {
+            Answer::Page(page) => page.more && page.rows.len() >= self.room.rows && page.weight() <= self.room.bytes,
+            Answer::Keys(_) => true,
+            Answer::Failed(_) | Answer::NotMade => false,
+        }
     }
 }
 

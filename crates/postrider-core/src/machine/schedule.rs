@@ -115,7 +115,7 @@ impl Schedule {
     fn may_read(&self, ahead: bool) -> bool {
         match self.under_way {
             0 => true,
-            1 => ahead && self.in_backlog && self.last == Kind::New,
+            1 => ahead && self.in_backlog && matches!(self.last, Kind::New | Kind::Walk),
             _ => false,
         }
     }

@@ -435,7 +435,7 @@ impl Source for PostgresSource {
         let (lane, limit) = (number(lane), count(limit));
         let after = after.map_or("", Key::as_str);
         let parameters: [Parameter<'_>; 3] = [(&lane, Type::INT2), (&after, Type::TEXT), (&limit, Type::INT8)];
-        let found = self.link.query("reading the waiting keys of a lane", &self.sql.keys, &parameters).await?;
+        let found = self.link.query_often("reading the waiting keys of a lane", &self.sql.keys, &parameters).await?;
         found.iter().map(|row| get::<String>(row, "key").map(Key::unchecked)).collect()
     }
 
