@@ -430,7 +430,7 @@ impl Machine {
         };
         let burying = self.keys.get(key).is_some_and(|record| record.burying > 0);
         let Some(queue) = self.keys.queue(key, destination) else { return };
-        queue.insert(row);
+        queue.waiting.insert(row);
         if !queue.in_line && queue.flying == 0 && !burying {
             queue.in_line = true;
             outlet.line.push_back(Turn::Key(key));

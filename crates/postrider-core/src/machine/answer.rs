@@ -6,6 +6,7 @@ use super::events::{Flight, Note};
 use super::keys::KeySlot;
 use super::ordering::Ordering;
 use super::outlet::{Sent, Turn};
+use super::row_queue::RowQueue;
 use super::window::Entry;
 use crate::error::{Error, ErrorKind};
 use crate::judge::{Evidence, Judgement, judge};
@@ -212,7 +213,7 @@ impl Machine {
     fn park_waiting(&mut self, key: KeySlot, destination: DestinationIndex) {
         let Some(record) = self.keys.get_mut(key) else { return };
         let waiting = record.queues.get_mut(destination.get()).map(|queue| std::mem::take(&mut queue.waiting));
-        for row in waiting.into_iter().flatten() {
+        for row in waiting.iter().flat_map(RowQueue::iter) {
             self.park(row, destination);
             self.resolve(row);
         }

@@ -287,7 +287,7 @@ impl Machine {
         let record = entry.key.and_then(|key| self.keys.get(key));
         let behind_a_head = |destination: DestinationIndex| {
             let queue = record.and_then(|record| record.queues.get(destination.get()));
-            let front = queue.and_then(|queue| queue.waiting.front()).and_then(|front| self.window.get(*front));
+            let front = queue.and_then(|queue| queue.waiting.front()).and_then(|front| self.window.get(front));
             front.is_some_and(|front| matches!(front.care, Care::Head(_)))
         };
         entry.waiting.without(paused).iter().all(behind_a_head)

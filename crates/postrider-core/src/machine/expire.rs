@@ -67,7 +67,7 @@ impl Machine {
         entry.lapsed = entry.lapsed.with(entry.waiting);
         entry.waiting = Destinations::NONE;
         if let Some(record) = entry.key.and_then(|key| self.keys.get_mut(key)) {
-            record.queues.iter_mut().for_each(|queue| queue.remove(row));
+            record.queues.iter_mut().for_each(|queue| queue.waiting.remove(row));
         }
         self.hold_key(row);
         self.resolve(row);

@@ -64,7 +64,7 @@ impl Machine {
         let (attempts, key, was_given_up) = (entry.attempts, entry.key, entry.given_up.is_some());
         let progress = entry.troubles.progress.clone();
         if let Some(record) = key.and_then(|key| self.keys.get_mut(key)) {
-            record.queues.iter_mut().for_each(|queue| queue.remove(row));
+            record.queues.iter_mut().for_each(|queue| queue.waiting.remove(row));
         }
         let waiting_for = if was_given_up { self.owed_before(row) } else { self.still_owed(row, owed) };
         let outcome = match on_dead {
@@ -126,7 +126,7 @@ impl Machine {
         for destination in fresh.iter() {
             record.hold_back(row, destination);
             if let Some(queue) = record.queues.get_mut(destination.get()) {
-                queue.remove(row);
+                queue.waiting.remove(row);
             }
         }
         record.aside = record.aside.with(owed);
@@ -143,7 +143,7 @@ impl Machine {
     /// Rows of the key that wait in memory for this destination behind a row will wait in the table.
     fn park_behind(&mut self, key: KeySlot, destination: DestinationIndex, row: RowId) {
         let Some(queue) = self.keys.queue(key, destination) else { return };
-        let behind: Vec<RowId> = queue.waiting.iter().copied().filter(|waiting| *waiting > row).collect();
+        let behind: Vec<RowId> = queue.waiting.iter().filter(|waiting| *waiting > row).collect();
         for row in behind {
             self.park(row, destination);
             self.resolve(row);

@@ -1,25 +1,23 @@
 //! What the machine remembers of a key while it has rows of it in memory, or owes it a look at the table.
 
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
+use smallvec::{SmallVec, smallvec};
 
 use super::destinations::{DestinationIndex, Destinations};
 use super::ordering::Ordering;
+use super::row_queue::RowQueue;
 use super::slots::{Slot, Slots};
 use crate::lane::Lane;
-use crate::message::{Key, KeyHashing};
+use crate::message::Key;
 use crate::row::RowId;
-
-/// The most queues kept for keys to come: as many as a settle of a full window forgets.
-const MOST_SPARE: usize = 8_192;
-/// The most room, in rows, of a queue that is kept.
-const SMALL: usize = 16;
 
 /// The rows of a key that wait for one destination.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Queue {
-    /// By ascending row.
-    pub(super) waiting: VecDeque<RowId>,
+    pub(super) waiting: RowQueue,
     /// How many are sent and not answered.
     pub(super) flying: usize,
     /// Whether the key stands in the destination's line already.
@@ -29,28 +27,8 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    pub(super) fn insert(&mut self, row: RowId) {
-        let place = self.waiting.partition_point(|known| *known < row);
-        if self.waiting.get(place) != Some(&row) {
-            self.waiting.insert(place, row);
-        }
-    }
-
-    pub(super) fn remove(&mut self, row: RowId) {
-        if let Ok(place) = self.waiting.binary_search(&row) {
-            self.waiting.remove(place);
-        }
-    }
-
     fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.flying == 0 && self.held_back.is_empty()
-    }
-
-    /// As new, with the memory it has.
-    fn renew(&mut self) {
-        let mut waiting = std::mem::take(&mut self.waiting);
-        waiting.clear();
-        *self = Self { waiting, ..Self::default() };
     }
 }
 
@@ -63,7 +41,8 @@ pub(super) struct KeySlot(Slot);
 pub(super) struct KeyRecord {
     pub(super) key: Key,
     pub(super) lane: Lane,
-    pub(super) queues: Vec<Queue>,
+    /// By destination; of one, as most relays have it, here.
+    pub(super) queues: SmallVec<[Queue; 1]>,
     /// Where exceptional rows of this key may stand in the table: later rows must not overtake them.
     pub(super) aside: Destinations,
     /// Where the head is scheduled in the table, so that the due query will bring it: no need to look.
@@ -98,11 +77,11 @@ pub(super) struct KeyRecord {
 }
 
 impl KeyRecord {
-    fn new(key: Key, lane: Lane, queues: Vec<Queue>) -> Self {
+    fn new(key: Key, lane: Lane, destinations: usize) -> Self {
         Self {
             key,
             lane,
-            queues,
+            queues: smallvec![Queue::default(); destinations],
             aside: Destinations::NONE,
             scheduled: Destinations::NONE,
             resting: false,
@@ -202,7 +181,8 @@ impl KeyRecord {
 /// Every key that the machine knows of.
 #[derive(Debug)]
 pub(super) struct Keys {
-    slots: HashMap<Key, KeySlot, KeyHashing>,
+    /// By the hash of the key, which its record knows.
+    slots: HashTable<KeySlot>,
     records: Slots<KeyRecord>,
     destinations: usize,
     ordering: Ordering,
@@ -212,27 +192,24 @@ pub(super) struct Keys {
     looks: VecDeque<KeySlot>,
     /// Keys that are looked at again when their lane is read as far as this row.
     unread: BTreeMap<(Lane, RowId), KeySlot>,
-    /// Queues of keys that were forgotten: with many keys, one is forgotten for almost every row that another begins.
-    spare: Vec<Vec<Queue>>,
 }
 
 impl Keys {
     pub(super) fn new(destinations: usize, ordering: Ordering) -> Self {
         Self {
-            slots: HashMap::default(),
+            slots: HashTable::new(),
             records: Slots::default(),
             destinations,
             ordering,
             lingering: VecDeque::new(),
             looks: VecDeque::new(),
             unread: BTreeMap::new(),
-            spare: Vec::new(),
         }
     }
 
     /// Where the record of a key is, if there is one.
     pub(super) fn find(&self, key: &Key) -> Option<KeySlot> {
-        self.slots.get(key).copied()
+        self.slots.find(key.hash_code(), |slot| self.get(*slot).is_some_and(|record| record.key == *key)).copied()
     }
 
     pub(super) fn get(&self, key: KeySlot) -> Option<&KeyRecord> {
@@ -245,26 +222,22 @@ impl Keys {
 
     /// Where the record of a key is, which is made if there is none.
     pub(super) fn place(&mut self, key: Key, lane: Lane) -> KeySlot {
-        let vacant = match self.slots.entry(key) {
-            Entry::Occupied(known) => return *known.get(),
-            Entry::Vacant(vacant) => vacant,
-        };
-        let queues = self.spare.pop().unwrap_or_else(|| vec![Queue::default(); self.destinations]);
-        let record = KeyRecord::new(vacant.key().clone(), lane, queues);
-        *vacant.insert(KeySlot(self.records.insert(record)))
-    }
-
-    fn remove(&mut self, key: KeySlot) -> Option<KeyRecord> {
-        let record = self.records.remove(key.0)?;
-        self.slots.remove(&record.key);
-        Some(record)
+        let records = &mut self.records;
+        let is_it = |slot: &KeySlot| records.get(slot.0).is_some_and(|record| record.key == key);
+        let hash_of = |slot: &KeySlot| records.get(slot.0).map_or(0, |record| record.key.hash_code());
+        match self.slots.entry(key.hash_code(), is_it, hash_of) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(vacant) => {
+                let slot = KeySlot(records.insert(KeyRecord::new(key, lane, self.destinations)));
+                *vacant.insert(slot).get()
+            }
+        }
     }
 
     fn forget(&mut self, key: KeySlot) {
-        let Some(mut record) = self.remove(key) else { return };
-        if self.spare.len() < MOST_SPARE && record.queues.iter().all(|queue| queue.waiting.capacity() <= SMALL) {
-            record.queues.iter_mut().for_each(Queue::renew);
-            self.spare.push(record.queues);
+        let Some(record) = self.records.remove(key.0) else { return };
+        if let Ok(known) = self.slots.find_entry(record.key.hash_code(), |slot| *slot == key) {
+            known.remove();
         }
     }
 
@@ -331,7 +304,7 @@ impl Keys {
     /// Rows beyond each key's share of the window that wait for this destination, in order.
     pub(super) fn beyond_share(&self, destination: DestinationIndex, share: usize) -> Vec<RowId> {
         let queues = self.records.values().filter_map(|record| record.queues.get(destination.get()));
-        let mut rows: Vec<_> = queues.flat_map(|queue| queue.waiting.iter().skip(share)).copied().collect();
+        let mut rows: Vec<_> = queues.flat_map(|queue| queue.waiting.iter().skip(share)).collect();
         rows.sort_unstable();
         rows
     }
@@ -357,14 +330,14 @@ impl Keys {
             }
             let Some((mark, key)) = self.lingering.pop_front() else { break };
             if self.get(key).is_some_and(|record| record.is_idle() && record.lingers_until <= mark) {
-                self.remove(key);
+                self.forget(key);
             }
         }
     }
 
     pub(super) fn forget_lane(&mut self, lane: Lane) {
         let records = &mut self.records;
-        self.slots.retain(|_, slot| {
+        self.slots.retain(|slot| {
             let stays = records.get(slot.0).is_some_and(|record| record.lane != lane);
             if !stays {
                 records.remove(slot.0);

@@ -26,6 +26,7 @@ mod ordering;
 mod outlet;
 mod publish;
 mod reads;
+mod row_queue;
 mod schedule;
 mod settings;
 mod settle;
@@ -305,7 +306,7 @@ impl Machine {
             record.members = record.members.saturating_sub(1);
             record.let_go(*row, entry.parked.with(entry.failed), entry.failed);
             record.burying = record.burying.saturating_sub(usize::from(entry.holds_key));
-            record.queues.iter_mut().for_each(|queue| queue.remove(*row));
+            record.queues.iter_mut().for_each(|queue| queue.waiting.remove(*row));
         }
     }
 

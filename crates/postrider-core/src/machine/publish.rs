@@ -99,7 +99,7 @@ impl Machine {
         let Some(entry) = self.window.get(row) else { return false };
         let Some(record) = entry.key.and_then(|key| self.keys.get(key)) else { return true };
         let queue = record.queues.get(destination.get());
-        record.burying == 0 && queue.is_none_or(|queue| queue.flying == 0 && queue.waiting.front() == Some(&row))
+        record.burying == 0 && queue.is_none_or(|queue| queue.flying == 0 && queue.waiting.front() == Some(row))
     }
 
     /// Takes what may go from the head of the line, in order, as much as one call carries.
@@ -165,7 +165,7 @@ impl Machine {
         let mut taken = 0;
         while taken < share {
             let Some(queue) = self.keys.queue(key, destination) else { return true };
-            let Some(row) = queue.waiting.front().copied() else { break };
+            let Some(row) = queue.waiting.front() else { break };
             if !self.is_waiting(row, destination) || !self.may_follow(row, call.rows.last().filter(|_| taken > 0)) {
                 break;
             }
@@ -224,7 +224,7 @@ impl Machine {
         if let Some(queue) =
             entry.key.and_then(|key| self.keys.get_mut(key).and_then(|record| record.queues.get_mut(destination.get())))
         {
-            queue.remove(row);
+            queue.waiting.remove(row);
             queue.flying += 1;
         }
     }
@@ -292,7 +292,7 @@ impl Machine {
                     let queue = self.keys.queue(*key, destination);
                     queue.and_then(|queue| {
                         queue.in_line = false;
-                        queue.waiting.front().copied()
+                        queue.waiting.front()
                     })
                 }
             };
@@ -319,7 +319,7 @@ impl Machine {
     /// Whether there are messages that could be probes there, and none of them is untried.
     pub(super) fn all_were_tried(&self, destination: DestinationIndex) -> bool {
         let Some(outlet) = self.outlets.get(destination.get()) else { return false };
-        let queue = |key: KeySlot| self.keys.get(key)?.queues.get(destination.get())?.waiting.front().copied();
+        let queue = |key: KeySlot| self.keys.get(key)?.queues.get(destination.get())?.waiting.front();
         let in_line = outlet.line.iter().filter_map(|turn| match turn {
             Turn::Row(row) => Some(*row),
             Turn::Key(key) => queue(*key),
@@ -428,7 +428,7 @@ impl Machine {
         if let Some(record) = self.keys.get_mut(key) {
             record.hold_back(row, destination);
             if let Some(queue) = record.queues.get_mut(destination.get()) {
-                queue.remove(row);
+                queue.waiting.remove(row);
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::cmp;
 use std::fmt;
-use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::{Arc, LazyLock};
 
 /// The ordering group of a message, at most [`MAX_KEY`](crate::MAX_KEY) bytes.
@@ -16,29 +16,6 @@ pub struct Key {
 /// Unknown outside of this process, so that nobody chooses keys that share their places in a map.
 static HASHING: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
-/// Takes the hash that a key has.
-#[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct KeyHasher(u64);
-
-impl Hasher for KeyHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
-/// How a map of keys is hashed.
-pub(crate) type KeyHashing = BuildHasherDefault<KeyHasher>;
-
 impl Key {
     /// A key as it stands; [`Message::validate`](crate::Message::validate) checks it.
     pub fn unchecked(key: impl AsRef<str>) -> Self {
@@ -50,6 +27,11 @@ impl Key {
     /// key, because a key is not empty.
     pub fn everything() -> Self {
         Self::unchecked("")
+    }
+
+    /// Where a map of this process looks for it first.
+    pub(crate) const fn hash_code(&self) -> u64 {
+        self.hash
     }
 
     /// The key.
