@@ -235,10 +235,11 @@ impl Keys {
     }
 
     fn forget(&mut self, key: KeySlot) {
-        let Some(record) = self.records.remove(key.0) else { return };
+        let Some(record) = self.records.get(key.0) else { return };
         if let Ok(known) = self.slots.find_entry(record.key.hash_code(), |slot| *slot == key) {
             known.remove();
         }
+        self.records.remove(key.0);
     }
 
     pub(super) fn queue(&mut self, key: KeySlot, destination: DestinationIndex) -> Option<&mut Queue> {
