@@ -57,6 +57,7 @@ mod settler;
 mod snapshot;
 #[cfg(feature = "postgres")]
 mod source;
+#[cfg(feature = "postgres")]
 mod span;
 #[cfg(feature = "postgres")]
 mod status;
