@@ -36,10 +36,6 @@ use config::layers::{FILE_VARIABLE, Layers};
 use exit::Exit;
 use failure::{Failure, Outcome};
 
-/// A relay makes and drops a dozen small things for each message.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     // Two TLS providers are compiled in through the clients; without a default the first handshake would panic.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();

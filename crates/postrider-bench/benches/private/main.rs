@@ -15,10 +15,6 @@ use postrider_bench::performance;
 
 use parts::plan::{Plan, Purpose};
 
-/// That of the daemon.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let words: Vec<String> = std::env::args().skip(1).collect();
