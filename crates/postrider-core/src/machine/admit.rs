@@ -179,9 +179,18 @@ impl Machine {
 
     fn admit_all(&mut self, ticket: Ticket, lanes: &[HeldLane], rows: Vec<Row>, found: Found) -> u64 {
         let mut admitted = 0;
+        let mut is_ours = vec![false; lanes.last().map_or(0, |held| usize::from(held.lane.0) + 1)];
+        for held in lanes {
+            is_ours[usize::from(held.lane.0)] = self.is_ours(lanes, held.lane);
+        }
         for row in rows {
             let is_early = found == Found::Reading && row.due != Due::Now;
-            if is_early || !self.is_news(ticket, lanes, &row) || (found == Found::Due && self.waits_for_a_look(&row)) {
+            let is_ours = is_ours.get(usize::from(row.lane.0)).copied().unwrap_or(false);
+            if is_early
+                || !is_ours
+                || !self.is_news(ticket, &row)
+                || (found == Found::Due && self.waits_for_a_look(&row))
+            {
                 continue;
             }
             self.admit(row, found, Destinations::NONE);
@@ -193,10 +202,9 @@ impl Machine {
         admitted
     }
 
-    /// Whether a row is neither in the window nor settled since the read was sent, and its lane still ours.
-    fn is_news(&self, ticket: Ticket, lanes: &[HeldLane], row: &Row) -> bool {
-        self.is_ours(lanes, row.lane)
-            && !self.window.contains(row.id)
+    /// Whether a row of a lane that is still ours is neither in the window nor settled since the read was sent.
+    fn is_news(&self, ticket: Ticket, row: &Row) -> bool {
+        !self.window.contains(row.id)
             && !self.reads.settled_since(ticket, row.id)
             && matches!(row.state, RowState::Pending | RowState::SetAside)
             && !self.stopping
@@ -362,7 +370,7 @@ impl Machine {
                 // The due query brings it, and nothing waits for it.
                 continue;
             }
-            if !self.is_news(ticket, lanes, &row) && row.state != RowState::Holding {
+            if !self.is_news(ticket, &row) && row.state != RowState::Holding {
                 seen = seen.with(owed);
                 unsure = if self.window.contains(row.id) { unsure } else { unsure.with(owed) };
                 continue;

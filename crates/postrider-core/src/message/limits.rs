@@ -101,9 +101,8 @@ pub(super) fn validate(message: &Message) -> Result<(), Invalid> {
 fn topic(topic: &str) -> Result<(), Invalid> {
     length("topic", topic.len(), MAX_TOPIC)?;
     grammar("topic", topic, TOPIC_GRAMMAR, |text| {
-        text.split('.').all(|word| {
-            !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | ':' | '/'))
-        })
+        let of_a_word = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b':' | b'/');
+        text.as_bytes().split(|b| *b == b'.').all(|word| !word.is_empty() && word.iter().all(of_a_word))
     })
 }
 
@@ -119,7 +118,8 @@ fn attribute(text: &str) -> bool {
 }
 
 fn printable(text: &str) -> bool {
-    !text.chars().any(|c| c.is_control() && c != '\t')
+    let is_plain = text.bytes().all(|b| matches!(b, b' '..=b'~'));
+    is_plain || !text.chars().any(|c| c.is_control() && c != '\t')
 }
 
 fn length(what: &str, found: usize, allowed: usize) -> Result<(), Invalid> {
