@@ -22,13 +22,13 @@ pub(super) async fn look(settings: &Settings, context: &Context, destinations: &
     let mut seen: Vec<String> = Vec::new();
     for destination in destinations {
         let subject = wire::subject(destination).map_err(|error| Error::new(ErrorKind::Config, error.story()))?;
-        let name = match context.stream_by_subject(subject.as_str()).await {
+        let name = match context.stream_by_subject(subject).await {
             Ok(name) => name,
             Err(error) if error.kind() == GetStreamByNameErrorKind::NotFound => {
-                return Err(Error::new(ErrorKind::Config, ack::no_stream(&settings.shown, &subject)));
+                return Err(Error::new(ErrorKind::Config, ack::no_stream(&settings.shown, subject)));
             }
             Err(error) => {
-                findings.push(unseen(&subject, &error.to_string()));
+                findings.push(unseen(subject, &error.to_string()));
                 continue;
             }
         };

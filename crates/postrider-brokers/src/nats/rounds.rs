@@ -26,9 +26,9 @@ pub(super) struct Rounds<'a> {
 }
 
 /// A message that the client took.
-struct Sent {
+struct Sent<'a> {
     index: usize,
-    subject: String,
+    subject: &'a str,
     acknowledged: PublishAckFuture,
 }
 
@@ -77,23 +77,23 @@ impl Rounds<'_> {
                 biased;
                 answer = acknowledged.into_future() => match answer {
                     Ok(answer) => Ok(ack::accepted(&answer)),
-                    Err(error) => Err(ack::classify(&self.settings.shown, &subject, &error)),
+                    Err(error) => Err(ack::classify(&self.settings.shown, subject, &error)),
                 },
-                broken = self.watch.broken(&subject) => Err(broken),
-                () = &mut late => Err(self.not_in_time(&subject)),
+                broken = self.watch.broken(subject) => Err(broken),
+                () = &mut late => Err(self.not_in_time(subject)),
             };
             answers.push((index, answer));
         }
         answers
     }
 
-    async fn send(&self, index: usize, outgoing: &Outgoing) -> Result<Sent> {
+    async fn send<'o>(&self, index: usize, outgoing: &'o Outgoing) -> Result<Sent<'o>> {
         let subject = wire::subject(&outgoing.destination)?;
         let publish = wire::publish(self.settings, outgoing)?;
         // A message handed to a client that is not connected would be sent some time later, behind our back.
         self.watch.connected()?;
-        let sent = self.context.send_publish(subject.clone(), publish).await;
-        let acknowledged = sent.map_err(|error| ack::classify(&self.settings.shown, &subject, &error))?;
+        let sent = self.context.send_publish(subject.to_owned(), publish).await;
+        let acknowledged = sent.map_err(|error| ack::classify(&self.settings.shown, subject, &error))?;
         Ok(Sent { index, subject, acknowledged })
     }
 

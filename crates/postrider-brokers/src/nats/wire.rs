@@ -13,12 +13,12 @@ use super::settings::Settings;
 ///
 /// # Errors
 /// `Rejected` when NATS can't publish there.
-pub(super) fn subject(destination: &Destination) -> Result<String> {
+pub(super) fn subject(destination: &Destination) -> Result<&str> {
     let text = destination.as_str();
     let blank = |c: char| c.is_whitespace() || c.is_control();
     let token = |token: &str| !token.is_empty() && token != "*" && token != ">" && !token.contains(blank);
     if text.split('.').all(token) && !text.starts_with('$') && !text.starts_with("_INBOX.") {
-        return Ok(text.to_owned());
+        return Ok(text);
     }
     let text = format!(
         "{:?} is no subject to publish to: expected words joined by single dots, without blanks, * and >, not beginning \
@@ -48,23 +48,24 @@ pub(super) fn publish(settings: &Settings, outgoing: &Outgoing) -> Result<Publis
         insert(&mut headers, "Content-Type", content_type)?;
     }
     for (name, value) in outgoing.wire_headers() {
-        headers.insert(HeaderName::from_static(name), header_value(name, &value)?);
+        headers.insert(HeaderName::from_static(name), header_value(name, value)?);
     }
-    headers.insert(NATS_MESSAGE_ID, header_value("Nats-Msg-Id", &message.id.to_string())?);
+    headers.insert(NATS_MESSAGE_ID, header_value("Nats-Msg-Id", message.id.to_string())?);
     if let Some(stream) = &settings.stream {
-        headers.insert(NATS_EXPECTED_STREAM, header_value("Nats-Expected-Stream", stream)?);
+        headers.insert(NATS_EXPECTED_STREAM, header_value("Nats-Expected-Stream", stream.clone())?);
     }
     Ok(PublishMessage::build().payload(message.payload.clone()).headers(headers))
 }
 
 fn insert(headers: &mut HeaderMap, name: &str, value: &str) -> Result<()> {
     let parsed = HeaderName::from_str(name).map_err(|_| no_header(name))?;
-    headers.insert(parsed, header_value(name, value)?);
+    headers.insert(parsed, header_value(name, value.to_owned())?);
     Ok(())
 }
 
-fn header_value(name: &str, value: &str) -> Result<HeaderValue> {
-    HeaderValue::from_str(value).map_err(|_| no_header(name))
+/// Takes the text as it is: `HeaderValue::from_str` would copy it. The conversion panics at the end of a line.
+fn header_value(name: &str, value: String) -> Result<HeaderValue> {
+    if value.contains(['\r', '\n']) { Err(no_header(name)) } else { Ok(HeaderValue::from(value)) }
 }
 
 fn no_header(name: &str) -> Error {
@@ -74,6 +75,14 @@ fn no_header(name: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_value_of_two_lines_is_rejected_and_ends_nothing() {
+        for bad in ["a\nb", "a\r", "\r\nX: y"] {
+            assert_eq!(header_value("x", bad.to_owned()).unwrap_err().kind(), ErrorKind::Rejected);
+        }
+        assert_eq!(header_value("x", "ü b".to_owned()).unwrap().as_str(), "ü b");
+    }
 
     #[test]
     fn subjects_that_nats_cannot_have_are_rejected() {

@@ -96,8 +96,9 @@ impl Outgoing {
     /// `postrider-term`; of a forwarded dead letter also `postrider-dead-reason`, `postrider-dead-attempts` and
     /// `postrider-dead-error` (printable ASCII, at most 1,000 characters). They are a promise (docs/compatibility.md).
     pub fn wire_headers(&self) -> Vec<(&'static str, String)> {
-        let mut headers =
-            vec![("postrider-id", self.message.id.to_string()), ("postrider-topic", self.message.topic.to_string())];
+        let mut headers = Vec::with_capacity(9);
+        headers.push(("postrider-id", self.message.id.to_string()));
+        headers.push(("postrider-topic", self.message.topic.to_string()));
         if let Some(key) = &self.message.key {
             headers.push(("postrider-key", key.to_string()));
         }
