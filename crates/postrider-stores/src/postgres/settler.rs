@@ -142,9 +142,10 @@ fn unfinished(me: RelayId, settlement: &Settlement, failures: &[FailedAttempt]) 
 
 /// The lanes that are touched, and the terms under which they are held.
 fn touched(leases: &[HeldLane], lanes: impl Iterator<Item = Lane>) -> (Vec<i16>, Vec<i64>) {
-    let mut is_touched = vec![false; 1 << 16];
-    lanes.for_each(|lane| is_touched[usize::from(lane.0)] = true);
-    let held = leases.iter().filter(|held| is_touched[usize::from(held.lane.0)]);
+    let place = |lane: Lane| usize::from(lane.0);
+    let mut is_touched = vec![false; leases.iter().map(|held| place(held.lane) + 1).max().unwrap_or(0)];
+    lanes.for_each(|lane| is_touched.get_mut(place(lane)).into_iter().for_each(|touched| *touched = true));
+    let held = leases.iter().filter(|held| is_touched.get(place(held.lane)) == Some(&true));
     held.map(|held| (i16::try_from(held.lane.0).unwrap_or(i16::MAX), held.term.0)).unzip()
 }
 
