@@ -34,9 +34,9 @@
 mod ack;
 mod findings;
 mod link;
-mod rounds;
 mod route;
 mod settings;
+mod window;
 mod wire;
 
 use std::fmt;
@@ -50,8 +50,8 @@ use postrider_core::{
 
 use crate::config::BrokerConfig;
 use link::Link;
-use rounds::Rounds;
 use settings::Settings;
+use window::Window;
 
 /// The most messages of one call, and the most calls at once: together the window of 4,000 messages in flight.
 const MAX_BATCH: usize = 1000;
@@ -97,11 +97,10 @@ impl Broker for NatsBroker {
         if batch.is_empty() {
             return Vec::new();
         }
-        let (context, watch) = match self.link.connected().await {
-            Ok(connected) => connected,
-            Err(error) => return link::unsent(batch.len(), &error),
-        };
-        Rounds { settings: &self.settings, context, watch, batch }.publish().await
+        match self.link.connected().await {
+            Ok(connected) => Window::new(&self.settings, connected, batch).publish().await,
+            Err(error) => link::unsent(batch.len(), &error),
+        }
     }
 
     async fn check(&self, destinations: &[Destination]) -> Result<Vec<Finding>> {

@@ -65,7 +65,11 @@ fn insert(headers: &mut HeaderMap, name: &str, value: &str) -> Result<()> {
 
 /// Takes the text as it is: `HeaderValue::from_str` would copy it. The conversion panics at the end of a line.
 fn header_value(name: &str, value: String) -> Result<HeaderValue> {
-    if value.contains(['\r', '\n']) { Err(no_header(name)) } else { Ok(HeaderValue::from(value)) }
+    if value.bytes().any(|byte| byte == b'\r' || byte == b'\n') {
+        Err(no_header(name))
+    } else {
+        Ok(HeaderValue::from(value))
+    }
 }
 
 fn no_header(name: &str) -> Error {

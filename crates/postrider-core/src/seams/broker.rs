@@ -98,12 +98,12 @@ impl Outgoing {
     pub fn wire_headers(&self) -> Vec<(&'static str, String)> {
         let mut headers = Vec::with_capacity(9);
         headers.push(("postrider-id", self.message.id.to_string()));
-        headers.push(("postrider-topic", self.message.topic.to_string()));
+        headers.push(("postrider-topic", self.message.topic.as_str().to_owned()));
         if let Some(key) = &self.message.key {
-            headers.push(("postrider-key", key.to_string()));
+            headers.push(("postrider-key", key.as_str().to_owned()));
         }
-        headers.push(("postrider-attempt", self.attempt.to_string()));
-        headers.push(("postrider-lane", self.lane.to_string()));
+        headers.push(("postrider-attempt", self.attempt.0.to_string()));
+        headers.push(("postrider-lane", self.lane.0.to_string()));
         headers.push(("postrider-term", self.term.0.to_string()));
         if let Some(given_up) = &self.given_up {
             headers.push(("postrider-dead-reason", given_up.reason.to_string()));
