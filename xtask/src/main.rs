@@ -5,6 +5,7 @@ mod breaks;
 mod bugs;
 mod check;
 mod copy;
+mod mutants;
 mod process;
 mod reliability;
 mod servers;
@@ -51,6 +52,9 @@ verbs:
        [--backlog N]              that alone
   breaks [NAME...]                applies each patch of crates/postrider-testkit/breaks/ to a copy of HEAD and demands
                                   that the test named in its header turns red
+  mutants [--fresh] [--jobs N]    changes the core's machine and the relay in one place after the other, and demands that a
+                                  test notices, or that crates/postrider-testkit/survivors.toml says why none can; hours
+                                  long, it goes on where it was ended
 
 examples:
   cargo xtask check fmt clippy
@@ -91,6 +95,7 @@ fn in_tree(tree: &Tree, verb: &str, rest: &[String]) -> Result<ExitCode> {
         "breaks" => breaks::main(tree, rest),
         "bench" => bench::main(tree, rest),
         "torture" => torture::main(tree, rest),
+        "mutants" => mutants::main(tree, rest),
         "reliability" => reliability::main(tree, rest),
         other => {
             eprintln!("there is no verb {other:?}\n\n{HELP}");

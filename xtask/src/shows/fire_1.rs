@@ -13,7 +13,7 @@ pub const SHOW: Show = Show {
     name: "fire.1",
     says: "real processes under faults drawn from a seed: nothing lost, no ghost, order kept, every repeat explained",
     steps: &[
-        Step::Cargo {
+        Step::Measured {
             does: "ten minutes of PostgreSQL to NATS with three relays",
             words: &[
                 "xtask",
@@ -28,11 +28,10 @@ pub const SHOW: Show = Show {
                 "postgres",
                 "--broker",
                 "nats",
-                "--report",
             ],
             prints: &["verdict: Pass"],
         },
-        Step::Cargo {
+        Step::Measured {
             does: "ten minutes of SQLite to HTTP with three relays",
             words: &[
                 "xtask",
@@ -47,7 +46,6 @@ pub const SHOW: Show = Show {
                 "sqlite",
                 "--broker",
                 "http",
-                "--report",
             ],
             prints: &["verdict: Pass"],
         },

@@ -5,7 +5,7 @@ use super::step::Step;
 
 /// One part of the measurement: it fails where a figure is not as demanded or its verdict does not hold.
 const fn part(does: &'static str, words: &'static [&'static str], prints: &'static [&'static str]) -> Step {
-    Step::Cargo { does, words, prints }
+    Step::Measured { does, words, prints }
 }
 
 pub const SHOW: Show = Show {

@@ -4,6 +4,7 @@
 //! show is never green for what it did not do.
 
 mod duplicates;
+mod fire_0;
 mod fire_1;
 mod fire_2;
 mod fire_3;
@@ -49,6 +50,7 @@ const SHOWS: &[&Show] = &[
     &main_6::SHOW,
     &main_7::SHOW,
     &main_8::SHOW,
+    &fire_0::SHOW,
     &fire_1::SHOW,
     &fire_2::SHOW,
     &fire_3::SHOW,
@@ -72,7 +74,7 @@ pub fn main(tree: &Tree, arguments: &[String]) -> Result<ExitCode> {
         eprintln!("there is no show {name:?}; `cargo xtask show` lists them");
         return Ok(ExitCode::from(2));
     };
-    let scene = Scene { tree, logs: tree.fresh_folder(show.name)? };
+    let scene = Scene { tree, logs: tree.fresh_folder(show.name)?, report };
     println!("{}: {}\n", show.name, show.says);
     let mut written = format!("# Show {}\n\n{}\n\n{}\n", show.name, show.says, circumstances(tree, show.name)?);
     let (mut rows, mut failed) = (Vec::new(), 0);

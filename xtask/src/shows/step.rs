@@ -13,6 +13,8 @@ pub struct Scene<'a> {
     pub tree: &'a Tree,
     /// Where logs go.
     pub logs: PathBuf,
+    /// Whether what is seen is kept under `docs/reports/`.
+    pub report: bool,
 }
 
 /// What a step saw.
@@ -29,6 +31,15 @@ pub struct Seen {
 pub enum Step {
     /// Cargo, called with these words in the tree: exit code 0, and every text of `prints` in what it says.
     Cargo {
+        /// In a sentence.
+        does: &'static str,
+        /// Its arguments.
+        words: &'static [&'static str],
+        /// What must be in its outputs.
+        prints: &'static [&'static str],
+    },
+    /// The same; where what is seen is kept, what cargo measures is kept as well, in its own form.
+    Measured {
         /// In a sentence.
         does: &'static str,
         /// Its arguments.
@@ -88,7 +99,10 @@ impl Step {
     /// The step in a sentence.
     pub fn does(&self) -> &'static str {
         match self {
-            Self::Cargo { does, .. } | Self::Tests { does, .. } | Self::Look { does, .. } => does,
+            Self::Cargo { does, .. }
+            | Self::Measured { does, .. }
+            | Self::Tests { does, .. }
+            | Self::Look { does, .. } => does,
         }
     }
 
@@ -96,6 +110,10 @@ impl Step {
     pub fn run(&self, scene: &Scene<'_>) -> Result<Seen> {
         match self {
             Self::Cargo { does, words, prints } => cargo(scene, does, words, prints),
+            Self::Measured { does, words, prints } => {
+                let keep = scene.report.then_some("--report");
+                cargo(scene, does, &words.iter().copied().chain(keep).collect::<Vec<_>>(), prints)
+            }
             Self::Tests { does, package, target, filter } => tests(scene, does, package, target, filter),
             Self::Look { look, .. } => look(scene),
         }
