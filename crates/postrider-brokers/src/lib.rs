@@ -41,4 +41,4 @@ pub mod stdout;
 mod tls;
 
 pub use config::BrokerConfig;
-pub use registry::{Backend, Open, backends, open};
+pub use registry::{Backend, Open, backend, backends, open};

@@ -62,10 +62,7 @@ pub fn backends() -> &'static [Backend] {
 /// `Config` when no backend has the scheme, when its feature is not built in, when an option is unknown or has a bad
 /// value, or when the place can't be used at all.
 pub fn open(config: &BrokerConfig) -> Result<Arc<dyn Broker>> {
-    let scheme = config.scheme();
-    let Some(backend) = BACKENDS.iter().find(|backend| backend.schemes.contains(&scheme.as_str())) else {
-        return Err(unknown_scheme(config, &scheme));
-    };
+    let backend = backend(config)?;
     let Some(open) = backend.open else {
         let text = format!(
             "the broker {} needs the feature {:?}, which this program was built without; build it with --features {}",
@@ -76,6 +73,16 @@ pub fn open(config: &BrokerConfig) -> Result<Arc<dyn Broker>> {
         return Err(Error::new(ErrorKind::Config, text));
     };
     open(config)
+}
+
+/// The backend of a URL, built into this program or not. Nothing is opened.
+///
+/// # Errors
+/// `Config` when no backend has the scheme.
+pub fn backend(config: &BrokerConfig) -> Result<&'static Backend> {
+    let scheme = config.scheme();
+    let found = BACKENDS.iter().find(|backend| backend.schemes.contains(&scheme.as_str()));
+    found.ok_or_else(|| unknown_scheme(config, &scheme))
 }
 
 fn unknown_scheme(config: &BrokerConfig, scheme: &str) -> Error {

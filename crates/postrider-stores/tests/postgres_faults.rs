@@ -150,7 +150,7 @@ async fn a_migration_that_meets_a_lock_of_the_application_blocks_nobody_for_more
 async fn tables_of_the_first_version_are_upgraded_where_they_stand() {
     let outbox = Outbox::fresh().await;
     let repeated = "select postrider_enqueue('t', 'k', 'x', '{\"a\": \"1\", \"a\": \"2\"}')";
-    // The function as it was: it let a name stand twice.
+    // The function as it was: it looked at nothing.
     outbox
         .sql(
             "update postrider_meta set version = 1;
@@ -171,8 +171,10 @@ async fn tables_of_the_first_version_are_upgraded_where_they_stand() {
         assert_eq!(outbox.sql("select version from postrider_meta").await, VERSION.to_string());
     }
     let writer = outbox.client().await;
-    let error = writer.batch_execute(repeated).await.unwrap_err();
-    assert_eq!(error.code().unwrap().code(), "22023", "{error}");
+    for refused in [repeated, "select postrider_enqueue('t', 'k', 'x', '{\"a\": 1}')"] {
+        let error = writer.batch_execute(refused).await.unwrap_err();
+        assert_eq!(error.code().unwrap().code(), "22023", "{error}");
+    }
     assert_eq!(outbox.sql("select count(*) from postrider_outbox").await, "1", "what was there stays");
     PostgresStore::open(outbox.options()).await.unwrap();
 }

@@ -65,6 +65,14 @@ impl Change {
         }
     }
 
+    /// What is printed behind the count.
+    const fn next(self) -> &'static str {
+        match self {
+            Self::Replay => "\nnext: a running relay sends them; `postrider status` shows how far it is",
+            Self::Discard => "",
+        }
+    }
+
     /// What is changed one after the other. What holds a key is replayed last, so that every other dead letter of the
     /// key stands in its place before anything behind the head goes.
     fn passes(self, filter: &DeadFilter) -> Vec<DeadFilter> {
@@ -130,7 +138,7 @@ impl Bulk {
             let texts: Vec<String> = ids.iter().map(ToString::to_string).collect();
             output::json::print(&json!({ change.past(): ids.len(), "matching": total, "ids": texts }))?;
         } else {
-            output::print(&format!("{} {} of {total}", change.past(), ids.len()))?;
+            output::print(&format!("{} {} of {total}{}", change.past(), ids.len(), change.next()))?;
         }
         Ok(Exit::Good)
     }

@@ -5,6 +5,8 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
+use postrider_brokers::BrokerConfig;
+use postrider_stores::MigrateOptions;
 
 use crate::cli::Global;
 use crate::config::layers::DEFAULT_FILE;
@@ -31,6 +33,7 @@ pub(crate) struct Init {
 impl Init {
     /// Writes or prints the file.
     pub(crate) fn run(&self, global: &Global) -> Outcome<Exit> {
+        can_be_used(global)?;
         let text = template::text(global.store.as_deref(), global.broker.as_deref());
         if self.print {
             output::print(text.trim_end())?;
@@ -59,4 +62,15 @@ impl Init {
         output::print(&format!("wrote {shown}\nnext: edit it, then `postrider migrate` creates the tables"))?;
         Ok(Exit::Good)
     }
+}
+
+/// That the addresses are of kinds that there are: a file that cannot work is not written.
+fn can_be_used(global: &Global) -> Outcome<()> {
+    if let Some(store) = &global.store {
+        postrider_stores::ddl(store, &MigrateOptions::default()).map_err(|error| Failure::store(&error))?;
+    }
+    if let Some(broker) = &global.broker {
+        postrider_brokers::backend(&BrokerConfig::new(broker)).map_err(|error| Failure::broker(&error))?;
+    }
+    Ok(())
 }

@@ -110,6 +110,19 @@ fn init_writes_a_file_that_works_and_never_overwrites_one() {
 }
 
 #[test]
+fn init_writes_nothing_for_an_address_of_a_kind_that_does_not_exist() {
+    let place = Place::empty();
+    for words in [
+        ["--store", "mysql://app@localhost/shop"],
+        ["--broker", "kafka://localhost:9092"],
+        ["--broker", "natz://localhost:4222"],
+    ] {
+        place.run(&["init", words[0], words[1]]).ends(2).says(&["error: ", "next: "]);
+        assert!(!place.path("postrider.toml").exists(), "{words:?}");
+    }
+}
+
+#[test]
 fn more_than_one_route_is_refused_clearly() {
     let place = Place::empty();
     place.write(

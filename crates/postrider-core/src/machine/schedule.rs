@@ -12,8 +12,9 @@ use crate::row::RowId;
 use crate::seams::Room;
 use crate::tick::Tick;
 
-/// The shortest pause between two reads that find nothing more.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
+/// The shortest pause between two reads that find nothing more. With a fourth of it, at 500 messages a second, the
+/// database worked twice as much for the relay, and the application's p99 was 1.4 times what it is without.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(4);
 /// The most keys of one page of a walk.
 pub(super) const WALK_PAGE: usize = 100;
 /// The most rows of one look at a key.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use postrider_core::{DeadReason, Outcome};
 use postrider_stores::postgres::{Pooling, PostgresOptions, PostgresStore, migrate};
 use postrider_testkit::servers::pgbouncer::PgBouncer;
 use postrider_testkit::servers::postgres::Postgres;
@@ -124,4 +125,42 @@ async fn finding_10_restored_rows_come_once_whatever_their_transaction_ids() {
         outbox.sql("select count(*) from postrider_outbox where xid >= pg_snapshot_xmax(pg_current_snapshot())").await,
         "0"
     );
+}
+
+/// A settle of delivered messages does not wait for the disk; every other one does, and takes those before it along.
+#[tokio::test]
+async fn what_was_delivered_just_before_a_crash_comes_again_and_what_was_given_up_stays_given_up() {
+    let server = Postgres::start_with(&LAZY).await.unwrap();
+    let database = server.create_database().await.unwrap();
+    let options = PostgresOptions::new(&server.url_for(&database)).unwrap();
+    migrate(&options, lanes(8)).await.unwrap();
+    let store = PostgresStore::open(options).await.unwrap();
+    let mut relay = Relay::joined(&store).await;
+    let writer = client(&server.url_for(&database)).await;
+    insert(&writer, "a", "delivered").await;
+    insert(&writer, "b", "given up").await;
+    let rows = relay.read_all().await;
+    let dead = Outcome::Dead { reason: DeadReason::Attempts, attempts: 9, waiting_for: None, failures: vec![] };
+    relay.settle(&rows[..1], Outcome::Delivered).await;
+    relay.settle(&rows[1..], dead).await;
+    // The server's own writer may come between a settle and the look.
+    for _ in 0..20 {
+        insert(&writer, "c", "just before").await;
+        let rows = relay.read_all().await;
+        relay.settle(&rows, Outcome::Delivered).await;
+        let unwritten = "select (pg_current_wal_flush_lsn() < pg_current_wal_insert_lsn())::integer::bigint";
+        if number(&writer, unwritten).await == 1 {
+            let writer = crash(&server, &database).await;
+            let left = "select payload from postrider_outbox order by id";
+            let left: Vec<String> = writer.query(left, &[]).await.unwrap().iter().map(text).collect();
+            assert_eq!(left, ["given up", "just before"]);
+            assert_eq!(number(&writer, "select count(*) from postrider_outbox where state = 1").await, 1);
+            return;
+        }
+    }
+    panic!("every settle of delivered messages waited for the disk");
+}
+
+fn text(row: &tokio_postgres::Row) -> String {
+    String::from_utf8(row.get(0)).unwrap()
 }
