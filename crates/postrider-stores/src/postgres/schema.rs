@@ -16,8 +16,7 @@ pub const VERSION: i32 = 3;
 pub const COMPATIBLE_FROM: i32 = 1;
 
 /// One step per version.
-const STEPS: [&str; 3] =
-    [include_str!("schema_1.sql"), include_str!("schema_2.sql"), include_str!("schema_3.sql")];
+const STEPS: [&str; 3] = [include_str!("schema_1.sql"), include_str!("schema_2.sql"), include_str!("schema_3.sql")];
 
 /// Takes turns with other starters; refuses a newer schema, or leaves one alone that this version works on as it is, and
 /// refuses another number of lanes.
