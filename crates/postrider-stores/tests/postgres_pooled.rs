@@ -185,5 +185,8 @@ async fn a_crash_that_the_pooler_hides_is_noticed_by_the_boot_id() {
         }
     }
     assert!(discontinued, "the relay was not told");
-    assert!(found.len() <= 1);
+    // The removal of the first may be lost with the server: then it comes once more.
+    let found = payloads(&found);
+    let times = |payload: &str| found.iter().filter(|one| *one == payload).count();
+    assert!(times("before") <= 1 && times("after") <= 1 && found.len() <= 2, "{found:?}");
 }

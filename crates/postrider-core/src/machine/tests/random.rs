@@ -96,7 +96,7 @@ fn scenario(seed: u64) -> Scenario {
         world.settings.window_rows = 8 + rng.below(40) as usize;
         world.settings.page_rows = 4 + rng.below(16) as usize;
         world.settings.window_bytes = 200 + rng.below(3_000) as usize;
-        world.settings.settle_rows = 1 + rng.below(6) as usize;
+        world.settings.settle_rows = 1 + rng.below(3) as usize;
     }
     if trouble.holds {
         world.settings.on_dead = vec![(TopicPattern::every(), OnDead::Hold)];
