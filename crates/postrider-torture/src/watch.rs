@@ -21,6 +21,10 @@ const PROCESSES: Duration = Duration::from_secs(1);
 /// The relays' gauges about the outbox are this old at most.
 const GAUGES: Duration = Duration::from_secs(14);
 
+/// What a crash of the database undoes reaches so far back: the removal of a delivered message is on disk 0.6 s after it
+/// (docs/adr/0004), and comes some time after the broker took it.
+const UNFLUSHED: Duration = Duration::from_secs(2);
+
 /// The watchers.
 #[derive(Debug)]
 pub struct Watch {
@@ -234,6 +238,7 @@ impl Settlement {
         if known.len() < 2 && known.contains("") {
             return;
         }
+        let undone = undone_at_most(record);
         for (name, report) in self.reports {
             let Some(report) = report else {
                 record.wrong.push(("I13", format!("{name} says nothing about itself")));
@@ -242,12 +247,22 @@ impl Settlement {
             let removed =
                 books.gone.iter().filter(|gone| gone.by == name && matches!(gone.state, 0 | 2)).count() as u64;
             // After a lost answer of the database a relay finds rows gone and does not know that it was itself.
-            if report.delivered > removed {
-                let told = format!("{name} says delivered {}, and removed {removed}", report.delivered);
+            if report.delivered > removed + undone {
+                let told = format!(
+                    "{name} says delivered {}, and removed {removed}; crashes of the database undid {undone} at most",
+                    report.delivered
+                );
                 record.wrong.push(("I13", told));
             }
         }
     }
+}
+
+/// How many removals the crashes of the database can have undone.
+fn undone_at_most(record: &Record) -> u64 {
+    let crashes = || record.faults.iter().filter(|fault| fault.kind == Kind::DatabaseKill).map(|fault| fault.from);
+    let near = |at: Moment| crashes().any(|crash| crash.before(UNFLUSHED) <= at && at <= crash);
+    record.delivered.iter().filter(|delivered| near(delivered.at)).count() as u64
 }
 
 /// The value of a gauge in Prometheus' text.
