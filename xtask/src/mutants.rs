@@ -30,7 +30,7 @@ struct Field {
     all: &'static [&'static str],
 }
 
-/// Tests of the core that play worlds by the hundred, or measure: left to the second judgement.
+/// The tests of the core that are skipped play worlds by the hundred, or measure: they are left to the second judgement.
 const FIELDS: [Field; 2] = [
     Field {
         package: "postrider-core",
@@ -137,6 +137,7 @@ fn judge(tree: &Tree, field: &Field, jobs: &str) -> Result<Found> {
         println!("{}: {}", field.package, tests.join(" "));
         let mut command = tree.cargo();
         command.args(["mutants", "--iterate", "--no-shuffle", "--colors=never", "--minimum-test-timeout=60"]);
+        command.arg("--all-features");
         command.args(["--package", field.package, "--file", field.files, "--jobs", jobs, "--output"]).arg(&folder);
         // Without debug information a mutant is built in half the time.
         command.args(tests).env("CARGO_PROFILE_DEV_DEBUG", "0").env_remove("CARGO_TARGET_DIR");

@@ -30,6 +30,12 @@ fn payloads(path: &Path) -> Vec<String> {
     lines.map(|line| line["payload"].as_str().unwrap().to_owned()).collect()
 }
 
+/// Runs this program anew. What it prints is kept from the output of the tests, in whose lines it would stand.
+fn succeeds(command: &mut Command) {
+    let ran = command.output().unwrap();
+    assert!(ran.status.success(), "{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+}
+
 fn failure(results: Vec<Published>) -> Error {
     match results.into_iter().next() {
         Some(Published::Failed(error)) => error,
@@ -109,12 +115,8 @@ fn a_path_that_cannot_be_a_file_is_refused_with_what_to_do() {
 #[test]
 fn a_relative_path_is_a_file_of_the_working_folder() {
     let folder = tempfile::tempdir().unwrap();
-    let status = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "inside_a_working_folder", "--ignored"])
-        .current_dir(folder.path())
-        .status()
-        .unwrap();
-    assert!(status.success());
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    succeeds(command.args(["--exact", "inside_a_working_folder", "--ignored"]).current_dir(folder.path()));
     assert_eq!(payloads(&folder.path().join("out.jsonl")), ["here"]);
 }
 
@@ -130,13 +132,12 @@ async fn inside_a_working_folder() {
 fn a_full_disk_leaves_no_line_of_the_failed_batch_and_the_file_goes_on_afterwards() {
     let folder = tempfile::tempdir().unwrap();
     let program = std::env::current_exe().unwrap();
-    let status = Command::new("sh")
+    let mut command = Command::new("sh");
+    command
         .args(["-c", "trap '' XFSZ; ulimit -f 16; exec \"$0\" --exact inside_a_size_limit --ignored --nocapture"])
         .arg(program)
-        .env("POSTRIDER_TEST_FOLDER", folder.path())
-        .status()
-        .unwrap();
-    assert!(status.success());
+        .env("POSTRIDER_TEST_FOLDER", folder.path());
+    succeeds(&mut command);
     assert_eq!(payloads(&folder.path().join("out.jsonl")), ["small", "small again"]);
 }
 
