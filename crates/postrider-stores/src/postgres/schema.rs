@@ -15,8 +15,11 @@ pub const VERSION: i32 = 3;
 /// changes what older relays or writers rely on raises it to its own version.
 pub const COMPATIBLE_FROM: i32 = 1;
 
-/// One step per version.
+/// One step per version. A step that only changes the function of [`ENQUEUE`] says so and has no statement.
 const STEPS: [&str; 3] = [include_str!("schema_1.sql"), include_str!("schema_2.sql"), include_str!("schema_3.sql")];
+
+/// The function as it is now, made anew behind the steps.
+const ENQUEUE: &str = include_str!("enqueue.sql");
 
 /// Takes turns with other starters; refuses a newer schema, or leaves one alone that this version works on as it is, and
 /// refuses another number of lanes.
@@ -70,7 +73,7 @@ pub fn ddl(names: &Names, lanes: LaneCount) -> String {
         ];
         numbers.iter().fold(names.fill(text), |text, (name, number)| text.replace(name, number))
     };
-    [BEGIN, &STEPS.join("\n"), END].map(fill).concat()
+    [BEGIN, &STEPS.join("\n"), ENQUEUE, END].map(fill).concat()
 }
 
 #[cfg(test)]
