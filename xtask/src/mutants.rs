@@ -106,7 +106,7 @@ pub fn main(tree: &Tree, arguments: &[String]) -> Result<ExitCode> {
         rows.push(found.row(field.package, &why));
         alive.extend(found.missed);
     }
-    println!("\n{}", table::draw(&["package", "mutants", "caught", "cannot be built", "survived", "explained"], &rows));
+    println!("\n{}", table::draw(&["package", "mutants", "caught or not built", "survived", "explained"], &rows));
     let (mut unexplained, named): (_, BTreeSet<Mutant>) = (0, alive.iter().cloned().collect());
     for mutant in &named {
         let reason = why.get(mutant).map_or("NOT EXPLAINED", String::as_str);
@@ -158,31 +158,27 @@ fn ended(command: &mut Command) -> Result<()> {
 /// What became of a package's mutants.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Found {
+    /// By a test, by its time limit, or by the compiler.
     caught: usize,
-    unviable: usize,
     missed: Vec<Mutant>,
 }
 
 impl Found {
-    /// What cargo-mutants left in its folder, of this round and of those before. Out of time is caught: a test waits for
-    /// something that never comes.
+    /// What cargo-mutants left in its folder, of this round and of those before, in whose list it does not tell those that
+    /// could not be built from those that were caught. Out of time is caught: a test waits for something that never comes.
     fn read(folder: &Path) -> Result<Self> {
         let lines = |name: &str| -> Result<Vec<String>> {
             let file = folder.join(name);
             Ok(if file.exists() { fs::read_to_string(file)?.lines().map(str::to_owned).collect() } else { Vec::new() })
         };
-        let earlier = lines("previously_caught.txt")?.len();
-        Ok(Self {
-            caught: lines("caught.txt")?.len() + lines("timeout.txt")?.len() + earlier,
-            unviable: lines("unviable.txt")?.len(),
-            missed: lines("missed.txt")?.iter().map(|line| Mutant::read(line)).collect::<Result<_>>()?,
-        })
+        let ended = ["caught.txt", "timeout.txt", "unviable.txt", "previously_caught.txt"];
+        let caught = ended.iter().map(|name| Ok(lines(name)?.len())).sum::<Result<_>>()?;
+        Ok(Self { caught, missed: lines("missed.txt")?.iter().map(|line| Mutant::read(line)).collect::<Result<_>>()? })
     }
 
     fn row(&self, package: &str, why: &BTreeMap<Mutant, String>) -> Vec<String> {
         let explained = self.missed.iter().filter(|mutant| why.contains_key(mutant)).count();
-        let all = self.caught + self.unviable + self.missed.len();
-        let counts = [all, self.caught, self.unviable, self.missed.len(), explained];
+        let counts = [self.caught + self.missed.len(), self.caught, self.missed.len(), explained];
         std::iter::once(package.to_owned()).chain(counts.map(|count| count.to_string())).collect()
     }
 }
