@@ -1,9 +1,9 @@
 //! `cargo xtask mutants`: the tests tested by cargo-mutants, which changes the product in one place after the other.
 //!
-//! Every mutant of the machine that decides and of the relay that carries it out is judged twice at most: first by the
-//! quick tests of its own package; what those let pass by every test that could notice, the simulator included. What
-//! survives both is named in `crates/postrider-testkit/survivors.toml` with the reason why no test tells it from the
-//! product; one that is not named there fails this verb.
+//! Every mutant of the core that decides and of the relay that carries it out is judged by rounds: first by the quick
+//! tests of its own package; what those let pass by the slower ones, at last by the simulator and by the command line's
+//! tests with real servers and processes. What survives all is named in `crates/postrider-testkit/survivors.toml` with
+//! the reason why no test tells it from the product; one that is not named there fails this verb.
 //!
 //! It takes hours, and goes on where it was ended: what was caught is not judged again until its place in its file
 //! changes. `--fresh` forgets all that.
@@ -20,38 +20,48 @@ use crate::{Result, table};
 
 const SURVIVORS: &str = "crates/postrider-testkit/survivors.toml";
 
-/// What is mutated, and which tests judge it.
+/// What is mutated, and which tests judge it: each round only what the round before let pass.
 struct Field {
     package: &'static str,
     files: &'static str,
-    /// What cargo builds and runs first.
-    quick: &'static [&'static str],
-    /// And where that let the mutant pass.
-    all: &'static [&'static str],
+    rounds: [&'static [&'static str]; 3],
 }
 
-/// The tests of the core that are skipped play worlds by the hundred, or measure: they are left to the second judgement.
+/// A round is what cargo-mutants is told, and behind the first `--` what cargo test and the tests are.
 const FIELDS: [Field; 2] = [
     Field {
         package: "postrider-core",
-        files: "crates/postrider-core/src/machine/**",
-        quick: &[
-            "--cargo-test-arg=--lib",
-            "--",
-            "--",
-            "--skip=machine::tests::random",
-            "--skip=machine::tests::speed",
-            "--skip=a_relay_killed_from_outside",
-            "--skip=a_paused_destination_counts",
-            "--skip=a_message_that_kills_its_relay",
+        files: "crates/postrider-core/src/**",
+        rounds: [
+            // Without the tests that play worlds by the hundred, or measure.
+            &[
+                "--cargo-test-arg=--lib",
+                "--",
+                "--",
+                "--skip=machine::tests::random",
+                "--skip=machine::tests::speed",
+                "--skip=a_relay_killed_from_outside",
+                "--skip=a_paused_destination_counts",
+                "--skip=a_message_that_kills_its_relay",
+            ],
+            &["--cargo-test-arg=--lib"],
+            &["--test-package=postrider-testkit", "--cargo-test-arg=--test=simulator"],
         ],
-        all: &["--test-package=postrider-core,postrider-relay,postrider-testkit"],
     },
     Field {
         package: "postrider-relay",
         files: "crates/postrider-relay/src/**",
-        quick: &["--cargo-test-arg=--lib"],
-        all: &["--test-package=postrider-relay,postrider-cli"],
+        rounds: [
+            &["--cargo-test-arg=--lib"],
+            &[],
+            &[
+                "--test-package=postrider-cli",
+                "--cargo-test-arg=--test=many_relays",
+                "--cargo-test-arg=--test=kill_nine",
+                "--cargo-test-arg=--test=operator",
+                "--cargo-test-arg=--test=outage",
+            ],
+        ],
     },
 ];
 
@@ -129,11 +139,11 @@ fn forget(tree: &Tree) -> Result<()> {
     Ok(())
 }
 
-/// Both judgements of one package's mutants.
+/// The judgement of one package's mutants, in its rounds.
 fn judge(tree: &Tree, field: &Field, jobs: &str) -> Result<Found> {
     let folder = folder(tree, field);
     fs::create_dir_all(&folder)?;
-    for tests in [field.quick, field.all] {
+    for tests in field.rounds {
         println!("{}: {}", field.package, tests.join(" "));
         let mut command = tree.cargo();
         command.args(["mutants", "--iterate", "--no-shuffle", "--colors=never", "--minimum-test-timeout=60"]);

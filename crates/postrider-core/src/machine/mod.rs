@@ -152,7 +152,7 @@ impl Machine {
     pub fn actions(&mut self, now: Tick) -> Vec<Action> {
         let mut actions = Vec::new();
         self.latest = self.latest.max(now);
-        if now >= self.trusted_until {
+        if !self.is_trusted(now) {
             return actions;
         }
         if !self.stopping {
@@ -171,7 +171,7 @@ impl Machine {
     /// When [`actions`](Self::actions) is to be asked again, at the latest, if nothing happens before.
     pub fn wake_at(&self, now: Tick) -> Tick {
         let mut wake = now + LONGEST_SLEEP;
-        if now >= self.trusted_until {
+        if !self.is_trusted(now) {
             return wake;
         }
         if let Some(retry) = self.settling.retry_at() {
