@@ -119,6 +119,8 @@ fn report(label: &str, snapshot: RelaySnapshot) -> Report {
     let number = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
     let destinations = snapshot.destinations.into_iter().map(|destination| {
         let paused = destination.paused;
+        let (last_failed_id, last_failed_topic) =
+            destination.last_failed.map(|(id, topic)| (id.to_string(), topic.to_string())).unzip();
         DestinationReport {
             name: destination.name.to_string(),
             paused_seconds: paused.as_ref().map(|(.., since)| since.as_secs_f64()),
@@ -126,6 +128,8 @@ fn report(label: &str, snapshot: RelaySnapshot) -> Report {
             cause: paused.map(|(_, cause, _)| crate::redact::scrub(&cause)),
             accepted: destination.accepted,
             failed: destination.failed,
+            last_failed_id,
+            last_failed_topic,
         }
     });
     Report {

@@ -76,9 +76,10 @@ impl Report {
                     found.accepted += count;
                 }
             }
-            Note::Failed { destination, .. } => {
+            Note::Failed { id, topic, destination, .. } => {
                 if let Some(found) = snapshot.destinations.iter_mut().find(|found| found.name == *destination) {
                     found.failed += 1;
+                    found.last_failed = Some((*id, topic.clone()));
                 }
             }
             Note::Retry { .. } => snapshot.retried += 1,
@@ -156,6 +157,7 @@ impl Report {
                 paused: view.paused.map(|(kind, text, since)| (kind, text, now.since(since))),
                 accepted: known.map_or(0, |known| known.accepted),
                 failed: known.map_or(0, |known| known.failed),
+                last_failed: known.and_then(|known| known.last_failed.clone()),
                 name: view.name,
             }
         });

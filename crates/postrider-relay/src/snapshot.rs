@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use postrider_core::machine::Ordering;
-use postrider_core::{DestinationName, ErrorKind, Lane};
+use postrider_core::{DestinationName, ErrorKind, Lane, MessageId, Topic};
 use tokio::sync::Notify;
 
 /// What a relay is doing.
@@ -50,6 +50,9 @@ pub struct DestinationSnapshot {
     pub accepted: u64,
     /// Publishes failed since the start.
     pub failed: u64,
+    /// The message that failed there last: of a destination that pauses, the one that it was last tried with, which may
+    /// be what is wrong.
+    pub last_failed: Option<(MessageId, Topic)>,
 }
 
 /// A relay as it is now; at most a tenth of a second old.

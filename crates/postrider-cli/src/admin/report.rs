@@ -50,6 +50,12 @@ pub(crate) struct DestinationReport {
     pub(crate) accepted: u64,
     /// Attempts that failed there.
     pub(crate) failed: u64,
+    /// The message that failed there last; none where none did.
+    #[serde(default)]
+    pub(crate) last_failed_id: Option<String>,
+    /// Its topic.
+    #[serde(default)]
+    pub(crate) last_failed_topic: Option<String>,
 }
 
 /// One relay.

@@ -170,9 +170,18 @@ fn paused_verdict(paused: &DestinationReport) -> Verdict {
         }
         _ => "bring the broker back; the relay goes on by itself, and no message loses an attempt meanwhile",
     };
+    let tried = match (&paused.last_failed_id, &paused.last_failed_topic) {
+        (Some(id), Some(topic)) => format!(" (last tried with message {id} of {})", visible(topic)),
+        _ => String::new(),
+    };
     Verdict::new(
         Word::Stuck,
-        format!("destination {} has been paused for {}: {}", visible(&paused.name), spoken(since), visible(&cause)),
+        format!(
+            "destination {} has been paused for {}: {}{tried}",
+            visible(&paused.name),
+            spoken(since),
+            visible(&cause)
+        ),
         next,
     )
 }
@@ -277,6 +286,8 @@ mod tests {
                 paused_seconds: Some(12.0),
                 cause: Some("connection refused".to_owned()),
                 kind: Some("unavailable".to_owned()),
+                last_failed_id: Some("0190-a".to_owned()),
+                last_failed_topic: Some("orders".to_owned()),
                 accepted: 0,
                 failed: 4,
             });
@@ -284,6 +295,7 @@ mod tests {
         let verdict = at_once(&look).unwrap();
         assert_eq!(verdict.word, Word::Stuck);
         assert!(verdict.cause.contains("events") && verdict.cause.contains("connection refused"), "{verdict:?}");
+        assert!(verdict.cause.contains("last tried with message 0190-a of orders"), "{verdict:?}");
     }
 
     #[test]

@@ -174,8 +174,8 @@ impl Machine {
         if !self.is_trusted(now) {
             return wake;
         }
-        if let Some(retry) = self.settling.retry_at() {
-            wake = wake.min(retry);
+        if let Some(settle) = self.settling.next_at() {
+            wake = wake.min(settle);
         }
         if self.stopping || self.held.is_empty() {
             return wake.max(now);

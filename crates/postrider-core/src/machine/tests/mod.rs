@@ -19,6 +19,7 @@ mod probing_carefully;
 mod random;
 mod rng;
 mod settling_ahead;
+mod settling_together;
 mod speed;
 mod table;
 mod waiting;
