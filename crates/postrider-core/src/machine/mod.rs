@@ -162,6 +162,8 @@ impl Machine {
         self.settle_next(now, &mut actions);
         if !self.stopping {
             self.publish_next(now, &mut actions);
+            // It may have decided that rows leave memory.
+            self.settle_next(now, &mut actions);
             self.read_next(now, &mut actions);
         }
         self.release_next(&mut actions);

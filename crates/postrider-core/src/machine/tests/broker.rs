@@ -55,8 +55,9 @@ pub struct Broker {
     unlucky: BTreeMap<MessageId, u32>,
 }
 
-/// A message that chance has hit so often is spared: more would be its attempts, although nothing is wrong with it.
-const UNLUCKY: u32 = 3;
+/// A message that chance has hit so often is spared: more would be its attempts, although nothing is wrong with it. One
+/// more may be charged when an outage begins just after another message was accepted.
+const UNLUCKY: u32 = 2;
 
 impl Broker {
     pub fn new(order: OrderInBatch, isolation: Isolation) -> Self {
