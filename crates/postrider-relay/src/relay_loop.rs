@@ -16,6 +16,7 @@ use crate::membership::Membership;
 use crate::report::Report;
 use crate::settler::Asked;
 use crate::snapshot::{Shared, Summary};
+use crate::telemetry;
 
 pub(crate) struct RelayLoop {
     plan: Plan,
@@ -42,6 +43,7 @@ impl RelayLoop {
     }
 
     pub(crate) async fn run(mut self) -> Result<Summary> {
+        telemetry::begin();
         (0..self.plan.outlets.len()).for_each(|place| self.hands.publisher.check(DestinationIndex::new(place)));
         let mut deadline: Option<Tick> = None;
         loop {

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use metrics::{counter, gauge, histogram};
 use postrider_core::machine::Note;
-use postrider_core::{DestinationName, ErrorKind, Finding, Level, StoreStatus};
+use postrider_core::{DeadReason, DestinationName, ErrorKind, Finding, Level, StoreStatus};
 
 use crate::causes::Cause;
 use crate::snapshot::RelaySnapshot;
@@ -92,12 +92,22 @@ pub const METRICS: &[Metric] = &[
         name: OLDEST,
         kind: "gauge",
         labels: &[],
-        help: "Age of the oldest message that is due; 0 when there is none.",
+        help: "Age of the oldest message that is not delayed, those that are retried or held back included; 0 when there is none.",
     },
     Metric { name: READ_SECONDS, kind: "histogram", labels: &[], help: "Time of one read." },
     Metric { name: PUBLISH_SECONDS, kind: "histogram", labels: &["destination"], help: "Time of one publish call." },
     Metric { name: SETTLE_SECONDS, kind: "histogram", labels: &[], help: "Time of one settle." },
 ];
+
+/// Counters that somebody is woken for stand at 0 from the start: of one that appears with its first count, Prometheus
+/// sees no increase.
+pub(crate) fn begin() {
+    for reason in DeadReason::ALL {
+        counter!(DEAD, "reason" => reason.as_str()).increment(0);
+    }
+    counter!(SWEEP_FOUND).increment(0);
+    counter!(FENCED).increment(0);
+}
 
 /// The start of something that is measured.
 pub(crate) fn started() -> Instant {

@@ -151,6 +151,7 @@ impl Fleet {
         let mut text = format!(
             "[outbox]\nstore = \"{}\"\n[relay]\nname = \"{name}\"\nlease = \"{}ms\"\nmax_pause = \"1s\"\n\
              stop_deadline = \"10s\"\n[retry]\nmax_attempts = 4\ninitial = \"100ms\"\nmaximum = \"1s\"\n\
+             [retention]\ndead = \"1h\"\n\
              [admin]\nlisten = \"127.0.0.1:0\"\n[log]\nformat = \"json\"\n[broker.events]\n{}",
             self.store.relay_url(port(&slot.store), &name),
             self.settings.lease_ms,

@@ -208,11 +208,17 @@ impl Settlement {
 
     /// `postrider status` over everything.
     async fn status(&mut self, fleet: &Fleet, store: &Store, settings: &Settings, dead: u64) {
-        let Some(admin) = fleet.regular().iter().find_map(|slot| slot.facts()?.admin) else { return };
+        let Some(admin) = fleet.regular().iter().find_map(|slot| slot.facts()?.admin) else {
+            self.wrong.push("no relay says where its admin address is".to_owned());
+            return;
+        };
         let mut command = postrider_testkit::command::command(&settings.relay_bin.to_string_lossy());
         command.args(["status", "--json", "--admin", &admin, "--store"]).current_dir(&settings.out);
         command.arg(store.relay_url(store.port().unwrap_or(0), "status"));
-        let Ok(output) = tokio::process::Command::from(command).output().await else { return };
+        let output = match tokio::process::Command::from(command).output().await {
+            Ok(output) => output,
+            Err(error) => return self.wrong.push(format!("postrider status cannot be run: {error}")),
+        };
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let json: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
         let count = |name: &str| json[name]["value"].as_u64();

@@ -158,7 +158,7 @@ fn advice(row: &RowView, explained: &Explained) -> String {
     if let Some(held) = explained.held.as_ref().filter(|held| held.state == RowState::Holding) {
         let (behind, key) = (held.id, row.message.key.as_ref().map(|key| visible(key.as_str())).unwrap_or_default());
         return format!(
-            "`postrider dead replay --key {key}` once the cause is gone, or `postrider dead discard --id {behind}` to go \
+            "`postrider dead replay --key {key} --yes` once the cause is gone, or `postrider dead discard --id {behind}` to go \
              on without it"
         );
     }

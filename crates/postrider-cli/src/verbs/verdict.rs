@@ -217,7 +217,7 @@ fn held(look: &Look) -> Option<Verdict> {
         ),
     };
     let next = format!(
-        "`postrider dead list --holding` shows them; `postrider dead replay --key {key}` once the cause is gone, or \
+        "`postrider dead list --holding` shows them; `postrider dead replay --key {key} --yes` once the cause is gone, or \
          `postrider dead discard --id {}`",
         first.by
     );

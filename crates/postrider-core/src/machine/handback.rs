@@ -26,11 +26,6 @@ impl HandBack {
         self.leaving.contains_key(&lane)
     }
 
-    /// Whether any lane is on its way back.
-    pub(super) fn is_under_way(&self) -> bool {
-        !self.leaving.is_empty()
-    }
-
     pub(super) fn lanes(&self) -> impl Iterator<Item = HeldLane> {
         self.leaving.values().copied()
     }

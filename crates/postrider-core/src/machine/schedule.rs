@@ -15,7 +15,7 @@ use crate::tick::Tick;
 /// The shortest pause between two reads that find nothing more. A look costs the database as much as two inserts of the
 /// application, and a settle follows where it finds something: looked for four times as often, messages came a millisecond
 /// and a half earlier, and the application's own p99 was 1.4 times what it is without a relay (docs/adr/0004).
-const SHORTEST_PAUSE: Duration = Duration::from_millis(3);
+const SHORTEST_PAUSE: Duration = Duration::from_millis(4);
 /// The most keys of one page of a walk.
 pub(super) const WALK_PAGE: usize = 100;
 /// The most rows of one look at a key.
@@ -234,7 +234,7 @@ impl Schedule {
         self.new_is_quiet && self.due_is_quiet && walked && !under_way
     }
 
-    /// New rows came, or did not: the pause until the next look starts at 1 ms and doubles while nothing comes.
+    /// New rows came, or did not: the pause until the next look starts at the shortest and doubles while nothing comes.
     pub(super) fn new_answered(&mut self, now: Tick, rows: usize, more: bool, longest: Duration) {
         self.new_is_quiet = rows == 0 && !more;
         self.pause = match (more, rows) {

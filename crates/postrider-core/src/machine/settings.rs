@@ -58,9 +58,6 @@ pub struct Settings {
     pub page_rows: usize,
     /// The most rows of one settle; with so many more waiting, a second one is asked for ahead. Default 1,024.
     pub settle_rows: usize,
-    /// The shortest time between two settles that record nothing but deliveries; default 20 ms. What is delivered and
-    /// not settled is repeated after a crash.
-    pub settle_interval: Duration,
     /// The longest pause between two reads of new rows; default 100 ms.
     pub max_poll_interval: Duration,
     /// The pause between two looks for due rows, which is the precision of delays; default 250 ms.
@@ -87,7 +84,6 @@ impl Settings {
             window_bytes: 32 << 20,
             page_rows: 1_024,
             settle_rows: 1_024,
-            settle_interval: Duration::from_millis(20),
             max_poll_interval: Duration::from_millis(100),
             due_interval: Duration::from_millis(250),
             sweep_round: Duration::from_secs(600),

@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::Machine;
-use super::careful::Care;
 use super::destinations::{DestinationIndex, Destinations};
 use super::events::{Action, Note, Settle};
 use crate::address::DestinationName;
@@ -32,17 +31,6 @@ pub(super) struct Settling {
     retry_at: Option<Tick>,
     /// The last settle that was answered failed.
     store_is_away: bool,
-    /// Something waits for what waits here to be recorded: it does not wait for others to go with.
-    hurries: bool,
-    /// Until then deliveries wait for others to go with.
-    gathers_until: Tick,
-}
-
-/// Whether deliveries wait for others, to be recorded together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Gathering {
-    On,
-    Off,
 }
 
 /// A settle that was asked for.
@@ -66,7 +54,7 @@ impl Settling {
     /// When the next settle is to be asked for, if none is under way and something waits.
     pub(super) fn next_at(&self) -> Option<Tick> {
         let waits = self.under_way.is_empty() && !self.waiting.is_empty();
-        waits.then(|| self.retry_at.unwrap_or(self.gathers_until))
+        waits.then(|| self.retry_at.unwrap_or(Tick::ZERO))
     }
 
     pub(super) fn forget_lane(&mut self, lane: Lane) {
@@ -75,18 +63,14 @@ impl Settling {
 
     /// The rows of the next settle, if it is to be asked for now: beside one under way only in a backlog, so that the
     /// database goes on while the answer is taken in here.
-    fn next(&mut self, now: Tick, most: usize, gathering: Gathering) -> Option<Vec<OfStay>> {
+    fn next(&mut self, now: Tick, most: usize) -> Option<Vec<OfStay>> {
         let rests = self.retry_at.is_some_and(|at| now < at);
-        let is_full = self.waiting.len() >= most;
-        let gathers = gathering == Gathering::On && now < self.gathers_until && !self.hurries && !is_full;
         let may_ask = match self.under_way.len() {
-            0 => !rests && !self.waiting.is_empty() && !gathers,
-            1 => !self.store_is_away && is_full,
+            0 => !rests && !self.waiting.is_empty(),
+            1 => !self.store_is_away && self.waiting.len() >= most,
             _ => false,
         };
-        let batch: Vec<OfStay> = may_ask.then(|| self.waiting.drain(..self.waiting.len().min(most)).collect())?;
-        self.hurries &= !self.waiting.is_empty();
-        Some(batch)
+        may_ask.then(|| self.waiting.drain(..self.waiting.len().min(most)).collect())
     }
 
     /// The settle that was carried out is answered.
@@ -96,7 +80,6 @@ impl Settling {
 
     fn give_back(&mut self) {
         if self.under_way.is_empty() {
-            self.hurries |= !self.failed.is_empty();
             self.failed.drain(..).rev().for_each(|settlement| self.waiting.push_front(settlement));
         }
     }
@@ -209,9 +192,6 @@ impl Machine {
             // Nobody asks for it any more, and now it is still in the processor's cache.
             entry.message = None;
         }
-        // What the table has of its key is looked at when this row has left memory.
-        let exceptional = entry.key.and_then(|key| self.keys.get(key)).is_some_and(|record| !record.aside.is_empty());
-        self.settling.hurries |= outcome != Outcome::Delivered || entry.care != Care::None || exceptional;
         let (stay, lane, attempt) = (entry.stay, entry.lane, entry.attempt);
         let settlement = Settlement { row, lane, outcome, attempt, suspicion };
         self.settling.waiting.push_back((stay, settlement));
@@ -228,23 +208,14 @@ impl Machine {
     }
 
     pub(super) fn settle_next(&mut self, now: Tick, actions: &mut Vec<Action>) {
-        let gathering = self.gathering();
-        while let Some(batch) = self.settling.next(now, self.settings.settle_rows.max(1), gathering) {
+        while let Some(batch) = self.settling.next(now, self.settings.settle_rows.max(1)) {
             self.settling.retry_at = None;
-            self.settling.gathers_until = now + self.settings.settle_interval;
             let ahead = !self.settling.under_way.is_empty();
             let rows = batch.iter().map(|(_, settlement)| settlement.clone()).collect();
             let leases = self.held();
             actions.push(Action::Settle(Settle { leases: leases.clone(), rows, ahead }));
             self.settling.under_way.push_back(Asked { batch, leases });
         }
-    }
-
-    /// A settle costs the database about as much for one row as for twenty, and nobody waits for it, but who wants the
-    /// lanes, and the reading where the window is full.
-    fn gathering(&self) -> Gathering {
-        let is_full = self.window.room(self.settings.page_rows).is_none();
-        if self.stopping || self.hand_back.is_under_way() || is_full { Gathering::Off } else { Gathering::On }
     }
 
     pub(super) fn settled(&mut self, now: Tick, answer: Result<Settled, Error>) {

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::{Case, Finding, MAX_BACKOFF, aftermath, outside, windows, within};
 use crate::moment::Moment;
 use crate::plan::Kind;
-use crate::record::{Class, Fault};
+use crate::record::{Class, Fault, Key};
 
 /// What a poll, a page and a busy machine may add.
 const GRACE: Duration = Duration::from_secs(2);
@@ -19,27 +19,40 @@ const DRAIN: u64 = 300;
 /// What a takeover may take on top of the lease.
 const TAKEOVER: Duration = Duration::from_secs(3);
 
-/// I9: while nothing is wrong, nothing waits longer than a lease, a backoff and a little.
+/// I9: while nothing is wrong, a key with something to deliver is not left alone longer than a lease, a backoff and a
+/// little. How long one message waits says nothing: before it may stand thousands of its key.
 pub fn gaps(case: &Case<'_>) -> Finding {
-    let mut finding = Finding::new("I9", "no message waits undisturbed for longer than lease + backoff + 2 s");
+    let mut finding = Finding::new("I9", "no pending key rests undisturbed for longer than lease + backoff + 2 s");
     let bound = case.settings.lease() + MAX_BACKOFF + GRACE;
     let disturbed = windows(&case.record.faults, aftermath(case.settings), |_| true);
     let mut first: HashMap<Uuid, Moment> = HashMap::new();
     for delivered in &case.record.delivered {
         first.entry(delivered.id).or_insert(delivered.at);
     }
+    let mut of_keys: HashMap<Key, Vec<Moment>> = HashMap::new();
+    for (id, at) in &first {
+        if let Some(written) = case.record.written.get(id) {
+            of_keys.entry(written.key).or_default().push(*at);
+        }
+    }
+    of_keys.values_mut().for_each(|moments| moments.sort_unstable());
+    let before = |key: Key, until: Moment| {
+        let moments = of_keys.get(&key)?;
+        moments.get(moments.partition_point(|at| *at < until).checked_sub(1)?).copied()
+    };
     let mut longest = Duration::ZERO;
     for (id, written) in &case.record.written {
         if !written.in_ledger || written.key.class == Class::Poison || written.acknowledged == Moment::NEVER {
             continue;
         }
         let until = first.get(id).copied().unwrap_or(case.ended);
-        let waited = outside(&disturbed, written.acknowledged, until);
-        longest = longest.max(waited);
-        if waited > bound {
+        let from = before(written.key, until).map_or(written.acknowledged, |last| last.max(written.acknowledged));
+        let rested = outside(&disturbed, from, until);
+        longest = longest.max(rested);
+        if rested > bound {
             finding.breaks_at(written.key, written.n, || {
-                let (key, from) = (written.key, written.acknowledged);
-                format!("{id} of key {key} waited from {from} to {until}, undisturbed for {waited:.1?}")
+                let key = written.key;
+                format!("{id} waits, and of key {key} nothing was delivered from {from} to {until}, undisturbed for {rested:.1?}")
             });
         }
     }

@@ -95,8 +95,6 @@ impl Hand {
     pub fn with(destinations: usize, change: impl Fn(&mut Settings)) -> Self {
         let broker = || Broker::new(OrderInBatch::Kept, Isolation::PerMessage);
         let mut settings = World::new(1, (0..destinations).map(|_| broker()).collect(), 1).settings;
-        // What is decided is seen at once.
-        settings.settle_interval = Duration::ZERO;
         change(&mut settings);
         let mut hand = Self {
             machine: Machine::new(settings),

@@ -19,7 +19,6 @@ mod probing_carefully;
 mod random;
 mod rng;
 mod settling_ahead;
-mod settling_together;
 mod speed;
 mod table;
 mod waiting;

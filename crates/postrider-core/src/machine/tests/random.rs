@@ -119,9 +119,6 @@ fn scenario(seed: u64) -> Scenario {
     if rng.chance(200) {
         world.settings.sweep_round = Duration::from_millis(300);
     }
-    if rng.chance(500) {
-        world.settings.settle_interval = Duration::from_micros(rng.below(4_000));
-    }
     let mut scenario = Scenario {
         world,
         trouble,
