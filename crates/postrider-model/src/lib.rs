@@ -12,7 +12,8 @@
 //! still and is behind from then on. Between two statements of one connection nothing is assumed: a request may be
 //! carried out at any later time, also after its sender died.
 //!
-//! Left out: the machine's bookkeeping of rows set aside and of keys held (its own tests and the simulator play that),
+//! Left out: the machine's bookkeeping of rows set aside and of keys held (its own tests and the random
+//! worlds of core and relay play that),
 //! operators, the forwarding of dead letters, orders other than that of a key, the share of the lanes (here any relay may
 //! take any free lane, and hand back any lane), several destinations, clocks that run at different speeds (the lease's
 //! margin is for them).

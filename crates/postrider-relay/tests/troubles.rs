@@ -148,6 +148,25 @@ async fn nothing_is_published_past_the_trusted_time_while_the_lease_store_hangs(
     assert_eq!(running.stop().await.abandoned, 0);
 }
 
+/// The lease began when the database took it in, whenever the answer came.
+#[tokio::test(start_paused = true)]
+async fn trust_is_measured_from_when_the_lease_was_asked_for() {
+    let (store, broker) = (store(2), accepting());
+    let switch = Switch::new(&[("join", Trouble::Late(LEASE * 8 / 10)), ("renew", Trouble::Hang)]);
+    let asked = Instant::now();
+    let running = Running::start(relay(switch.wrap(&store), &broker));
+    store.enqueue_committed(&[message("1")]);
+    until("the first is delivered", || broker.sent() == 1).await;
+    assert!(asked.elapsed() < LEASE * 9 / 10, "a tenth of the lease is left when the answer comes");
+    sleep(LEASE * 2 / 10).await;
+    store.enqueue_committed(&[message("2")]);
+    sleep(Duration::from_secs(30)).await;
+    assert_eq!(broker.sent(), 1, "the lease may be somebody else's by now");
+    switch.set(&[]);
+    until("the second is delivered", || broker.sent() == 2).await;
+    running.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_evicted_relay_drops_everything_and_joins_under_a_new_id() {
     let (store, broker) = (store(2), holding());

@@ -23,6 +23,8 @@ pub enum Trouble {
     Hang,
     /// It takes effect and never returns.
     LoseAnswer,
+    /// It takes effect, and the answer comes so much later.
+    Late(Duration),
     /// It panics.
     Panic,
     /// As `None`, but for the question `discontinued?` before each `read`: the database is not the one it was.
@@ -72,6 +74,11 @@ async fn call<T>(script: &Script, name: &'static str, effect: impl Future<Output
         Trouble::LoseAnswer => {
             drop(effect.await);
             pending().await
+        }
+        Trouble::Late(delay) => {
+            let answer = effect.await;
+            tokio::time::sleep(delay).await;
+            answer
         }
         Trouble::Panic => panic!("the store panics in {name}, as scripted"),
     }

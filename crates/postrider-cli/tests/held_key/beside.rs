@@ -1,13 +1,18 @@
 //! Other keys beside ten million rows behind one held key, a poison on one key, and a destination that rejects a topic.
+//!
+//! Two outboxes are relayed to one JetStream, with the trouble and without, by turns and for a minute each: what the
+//! machine does meanwhile happens to both.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use async_nats::jetstream;
+use postrider_brokers::BrokerConfig;
 use postrider_brokers::memory::{Answer, MemoryBroker};
 use postrider_core::{Broker, DestinationName, DestinationTemplate, ErrorKind, OnDead, TopicPattern};
-use postrider_relay::Relay;
+use postrider_relay::{Relay, RelayHandle};
 use postrider_stores::StoreOptions;
+use postrider_testkit::servers::nats::NatsServer;
 use postrider_testkit::servers::postgres::{Postgres, shared};
 use tokio_postgres::{Client, NoTls};
 use tokio_util::sync::CancellationToken;
@@ -16,27 +21,47 @@ use super::is_full;
 
 /// 100 MB, two windows of 32 MiB, and what this test itself takes.
 const MOST_MEMORY: u64 = 100_000_000 + 2 * (32 << 20);
-const PATIENCE: Duration = Duration::from_secs(3_600);
+const PATIENCE: Duration = Duration::from_secs(600);
+/// Where the messages of the other keys go.
+const OUT: &str = "out";
+/// No NATS server of the tests takes a message of so many bytes.
+const TOO_LARGE: usize = 9 << 20;
 
-/// Rows behind the held key, rows of other keys, rows of the rejected topic, and rows behind the poison.
-fn sizes() -> [u64; 4] {
-    if is_full() { [10_000_000, 6_000_000, 100_000, 10_000] } else { [100_000, 60_000, 1_000, 100] }
+/// How much of everything.
+struct Sizes {
+    behind: u64,
+    others: u64,
+    rejected: u64,
+    poisoned: u64,
+    turns: usize,
+    turn: Duration,
 }
 
-/// Accepts everything but what says `poison`, and counts the messages of other keys.
-fn accepting(others: &Arc<AtomicU64>) -> Arc<dyn Broker> {
-    let others = Arc::clone(others);
-    Arc::new(MemoryBroker::counting().with_script(move |outgoing, _| {
-        if outgoing.message.payload == "poison" {
-            return Answer::Fail(ErrorKind::Rejected);
-        }
-        others.fetch_add(u64::from(outgoing.message.topic.as_str() == "other"), Ordering::Relaxed);
-        Answer::Accept
-    }))
+fn sizes() -> Sizes {
+    if is_full() {
+        let turn = Duration::from_secs(60);
+        Sizes { behind: 10_000_000, others: 14_000_000, rejected: 100_000, poisoned: 10_000, turns: 3, turn }
+    } else {
+        let turn = Duration::from_millis(500);
+        Sizes { behind: 100_000, others: 60_000, rejected: 1_000, poisoned: 100, turns: 2, turn }
+    }
 }
 
 fn rejecting() -> Arc<dyn Broker> {
     Arc::new(MemoryBroker::counting().with_script(|_, _| Answer::Fail(ErrorKind::Rejected)))
+}
+
+/// A stream that keeps the last messages only, or the disk would be full of them.
+async fn stream(nats: &NatsServer) {
+    let client = async_nats::connect(nats.url()).await.unwrap();
+    let config = jetstream::stream::Config {
+        name: "all".to_owned(),
+        subjects: ["other", "held", "poisoned"].map(str::to_owned).to_vec(),
+        max_messages: 100_000,
+        duplicate_window: Duration::from_secs(1),
+        ..Default::default()
+    };
+    jetstream::new(client).create_stream(config).await.unwrap();
 }
 
 async fn outbox(server: &Postgres) -> (String, Client) {
@@ -65,54 +90,69 @@ async fn others(client: &Client, rows: u64) {
 
 /// A head that was given up, with rows set aside behind it, as a relay leaves them; a poison with rows behind it; and a
 /// topic that only goes where everything is rejected.
-async fn trouble(client: &Client, [behind, _, rejected, poisoned]: [u64; 4]) {
+async fn trouble(client: &Client, sizes: &Sizes) {
     let head = "insert into postrider_outbox (topic, key, payload, state, attempts, dead_at, dead_reason) \
                 values ('held', 'held', 'x', 3, 10, clock_timestamp(), 1)";
     client.batch_execute(head).await.unwrap();
     let payload = "convert_to(repeat('x', 200), 'UTF8')";
-    fill(client, "topic, key, payload, state", &format!("'held', 'held', {payload}, 2"), behind).await;
+    fill(client, "topic, key, payload, state", &format!("'held', 'held', {payload}, 2"), sizes.behind).await;
     fill(
         client,
         "topic, key, payload",
-        "'poisoned', 'poison', case when g = 1 then 'poison' else 'x' end::bytea",
-        poisoned,
+        &format!(
+            "'poisoned', 'poison', convert_to(repeat('x', case when g = 1 then {TOO_LARGE} else 200 end), 'UTF8')"
+        ),
+        sizes.poisoned,
     )
     .await;
-    fill(client, "topic, key, payload", &format!("'refused.all', 'r' || g, {payload}"), rejected).await;
+    fill(client, "topic, key, payload", &format!("'refused.all', 'r' || g, {payload}"), sizes.rejected).await;
 }
 
-/// Relays until every message of the other keys is through; how long that took from the first of them, and the most
-/// resident memory meanwhile.
-async fn relay(url: &str, rows: u64) -> (Duration, u64) {
+/// One turn of a relay.
+struct Turn {
+    /// Messages accepted a second.
+    rate: f64,
+    /// The most resident memory meanwhile.
+    memory: u64,
+}
+
+fn accepted(handle: &RelayHandle) -> u64 {
+    let out = |name: &DestinationName| name.as_str() == OUT;
+    handle.snapshot().destinations.iter().find(|destination| out(&destination.name)).map_or(0, |found| found.accepted)
+}
+
+/// Relays for so long from the first message on.
+async fn turn(url: &str, nats: &NatsServer, length: Duration) -> Turn {
     let store = postrider_stores::open(url, &StoreOptions::default()).await.unwrap();
-    let done = Arc::new(AtomicU64::new(0));
-    let (out, refusing) = (DestinationName::new("out"), DestinationName::new("refusing"));
+    let out = postrider_brokers::open(&BrokerConfig::new(nats.url())).unwrap();
+    let (to_out, refusing) = (DestinationName::new(OUT), DestinationName::new("refusing"));
     let pattern = |text: &str| TopicPattern::parse(text).unwrap();
     let relay = Relay::builder(store)
-        .destination(out.clone(), accepting(&done), DestinationTemplate::topic())
+        .destination(to_out.clone(), out, DestinationTemplate::topic())
         .destination(refusing.clone(), rejecting(), DestinationTemplate::topic())
-        .route(pattern("*"), out)
+        .route(pattern("*"), to_out)
         .route(pattern("refused.#"), refusing)
         .on_dead(TopicPattern::every(), OnDead::Hold)
         .lease(Duration::from_secs(2))
         .build()
         .unwrap();
-    let stop = CancellationToken::new();
+    let (handle, stop) = (relay.handle(), CancellationToken::new());
     let running = tokio::spawn(relay.run(stop.clone()));
-    let count = || done.load(Ordering::Relaxed);
-    let begun = Instant::now();
-    let mut first = None;
-    let mut most = 0;
-    while count() < rows {
-        assert!(begun.elapsed() < PATIENCE && !running.is_finished(), "{} of {rows} are through", count());
-        first = first.or_else(|| (count() > 0).then(Instant::now));
-        most = most.max(resident());
+    let asked = Instant::now();
+    while accepted(&handle) == 0 {
+        assert!(asked.elapsed() < PATIENCE && !running.is_finished(), "nothing is delivered");
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
-    let took = first.unwrap_or(begun).elapsed();
+    let (begun, before, mut memory) = (Instant::now(), accepted(&handle), 0);
+    while begun.elapsed() < length {
+        assert!(!running.is_finished(), "the relay ended");
+        memory = memory.max(resident());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let (count, took) = (accepted(&handle) - before, begun.elapsed());
     stop.cancel();
     running.await.unwrap().unwrap();
-    (took, most)
+    Turn { rate: f64::from(u32::try_from(count).unwrap()) / took.as_secs_f64(), memory }
 }
 
 /// The resident set of this process, in bytes.
@@ -124,38 +164,53 @@ fn resident() -> u64 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn other_keys_flow_beside_a_held_key_a_poison_and_a_rejecting_destination() {
-    let server = match shared().await {
-        Ok(server) => server,
-        Err(missing) => {
-            println!("NOT RUN: a held key over PostgreSQL: {missing}");
+    let (server, nats) = match (shared().await, NatsServer::start().await) {
+        (Ok(server), Ok(nats)) => (server, nats),
+        (Err(missing), _) | (_, Err(missing)) => {
+            println!("NOT RUN: a held key over PostgreSQL to NATS: {missing}");
             return;
         }
     };
+    stream(&nats).await;
     let sizes = sizes();
-    let [behind, rows, rejected, poisoned] = sizes;
     let (plain, client) = outbox(server).await;
-    others(&client, rows).await;
-    let (without, most_without) = relay(&plain, rows).await;
+    others(&client, sizes.others).await;
     let (troubled, client) = outbox(server).await;
-    trouble(&client, sizes).await;
-    others(&client, rows).await;
-    let (with, most_with) = relay(&troubled, rows).await;
-    let rate = |took: Duration| f64::from(u32::try_from(rows).unwrap()) / took.as_secs_f64();
-    let ratio = rate(with) / rate(without);
+    trouble(&client, &sizes).await;
+    others(&client, sizes.others).await;
+    let (mut without, mut with) = (Vec::new(), Vec::new());
+    for number in 1..=sizes.turns {
+        without.push(turn(&plain, &nats, sizes.turn).await);
+        with.push(turn(&troubled, &nats, sizes.turn).await);
+        let ratio = with[number - 1].rate / without[number - 1].rate;
+        println!(
+            "{:?} each: {:.0} messages/s of other keys beside the trouble, {:.0} without it: {:.1}%",
+            sizes.turn,
+            with[number - 1].rate,
+            without[number - 1].rate,
+            ratio * 100.0
+        );
+    }
+    let rate = |turns: &[Turn]| {
+        turns.iter().map(|turn| turn.rate).sum::<f64>() / f64::from(u32::try_from(turns.len()).unwrap())
+    };
+    let memory = |turns: &[Turn]| turns.iter().map(|turn| turn.memory).max().unwrap_or(0);
+    let ratio = rate(&with) / rate(&without);
     println!(
-        "beside {behind} rows behind a held key, a poison with {poisoned} rows of its key and {rejected} rows for a \
-         destination that rejects everything: {rows} messages of other keys at {:.0}/s in {with:.1?}, without them at \
-         {:.0}/s in {without:.1?}: {:.1}%; resident memory at most {} MB, without them {} MB",
-        rate(with),
-        rate(without),
+        "beside {} rows behind a held key, a poison with {} rows of its key and {} rows for a destination that rejects \
+         everything: {:.1}% of the rate without them; resident memory at most {} MB, without them {} MB",
+        sizes.behind,
+        sizes.poisoned,
+        sizes.rejected,
         ratio * 100.0,
-        most_with / 1_000_000,
-        most_without / 1_000_000,
+        memory(&with) / 1_000_000,
+        memory(&without) / 1_000_000,
     );
     let held = "select count(*) from postrider_outbox where topic = 'held' and state in (2, 3)";
     let held: i64 = client.query_one(held, &[]).await.unwrap().get(0);
-    assert_eq!(u64::try_from(held).unwrap(), behind + 1, "nothing behind the held key has moved");
-    assert!(most_with < MOST_MEMORY, "{most_with} bytes of resident memory, {MOST_MEMORY} are allowed");
+    assert_eq!(u64::try_from(held).unwrap(), sizes.behind + 1, "nothing behind the held key has moved");
+    let most = memory(&with);
+    assert!(most < MOST_MEMORY, "{most} bytes of resident memory, {MOST_MEMORY} are allowed");
     // A miniature runs beside other tests: it shows that the others flow, not how fast.
     let least = if is_full() { 0.95 } else { 0.2 };
     assert!(ratio >= least, "{ratio}");

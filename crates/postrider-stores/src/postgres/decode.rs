@@ -13,6 +13,7 @@ use postrider_core::{
 use tokio_postgres::types::{FromSql, Type};
 use uuid::Uuid;
 
+use super::snapshot::Snapshot;
 use crate::failures::latest;
 
 /// Seconds from 1970 to 2000, where PostgreSQL's time begins, in microseconds.
@@ -51,6 +52,8 @@ const SUSPICION: Column = Column(22, "suspicion");
 const FETCHED: Column = Column(23, "fetched");
 const HAS_RETRY: Column = Column(24, "has_retry");
 const HEAD: Column = Column(25, "head");
+// Behind the rows of a glance.
+const SNAPSHOT: Column = Column(26, "snapshot");
 
 /// A `timestamptz` with its infinities, in microseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,6 +81,34 @@ pub(super) fn fetched(rows: &[tokio_postgres::Row]) -> Result<usize> {
     let Some(row) = rows.first() else { return Ok(0) };
     let fetched: i64 = of_page(row, FETCHED)?;
     Ok(usize::try_from(fetched).unwrap_or(0))
+}
+
+/// A light page and the present, as they come in one statement.
+#[derive(Debug, Default)]
+pub(super) struct Glance {
+    page: LightPage,
+    now: Option<Result<Snapshot>>,
+}
+
+impl Glance {
+    pub(super) fn add(&mut self, found: &tokio_postgres::Row) {
+        self.now.get_or_insert_with(|| Snapshot::parse(of_page(found, SNAPSHOT)?));
+        // What stands alone is the present.
+        if !matches!(of_page::<Option<i64>>(found, ID), Ok(None)) {
+            self.page.add(found);
+        }
+    }
+
+    /// The present, the rows, and how many there were with the heavy one and those behind it.
+    ///
+    /// # Errors
+    /// As [`rows`].
+    pub(super) fn end(self) -> Result<(Snapshot, Vec<Row>, usize)> {
+        let none = || Error::new(ErrorKind::Config, "the present snapshot is missing; run `postrider check`");
+        let now = self.now.unwrap_or_else(|| Err(none()))?;
+        let (rows, found) = self.page.end()?;
+        Ok((now, rows, found))
+    }
 }
 
 /// The rows of a light page as they come: those before the first whose payload was too heavy to come.

@@ -8,11 +8,11 @@ use postrider_core::{Closed, HeldLane, Key, Lane, LaneCount, Page, Result, Room,
 use tokio_postgres::types::Type;
 
 use super::cohort::{Cohort, Cohorts, Walk};
-use super::decode::{self, LightPage, get};
+use super::decode::{self, Glance, LightPage, get};
 use super::link::{Link, Parameter, Purpose};
 use super::read_sql::{
-    ANY_EXCEPTION, BACKLOG, DIFFERENCE, DUE, EXCEPTIONAL_KEYS, Hot, KEY, LAST_ID, LOAD, MARK_BOOT, OBSERVE, Pages,
-    RESTAMP, SWEEP, WALK,
+    ANY_EXCEPTION, BACKLOG, DIFFERENCE, DUE, EXCEPTIONAL_KEYS, GLANCE, Hot, KEY, LAST_ID, LOAD, MARK_BOOT, OBSERVE,
+    Pages, RESTAMP, SWEEP, WALK,
 };
 use super::snapshot::{Life, Snapshot};
 
@@ -20,6 +20,9 @@ use super::snapshot::{Life, Snapshot};
 const SPAN: i64 = 64_000;
 /// Rows of a page after which the next one is expected to be large.
 const MANY: usize = 256;
+/// So many looks in a row take the server for the one that it was: the connection stands, but somebody may have put other
+/// tables in the place of these.
+const MOST_GLANCES: u32 = 64;
 /// What tells whether the planner is told to walk.
 const SETTINGS: &str = "\
 select current_setting('enable_seqscan') = 'off' and current_setting('enable_bitmapscan') = 'off'
@@ -46,6 +49,7 @@ struct Statements {
     observe: String,
     mark_boot: String,
     restamp: String,
+    glance: String,
     difference: HotStatement,
     walk: HotStatement,
     backlog: HotStatement,
@@ -74,6 +78,8 @@ pub(super) struct PostgresSource {
     weight: Weight,
     /// How many rows the last page of the hot path had.
     found: usize,
+    /// Looks since the server's life was last seen.
+    glances: u32,
 }
 
 /// Whether rows are expected that only an exact page bounds.
@@ -102,6 +108,7 @@ impl PostgresSource {
             observe: names.fill(OBSERVE),
             mark_boot: names.fill(MARK_BOOT),
             restamp: names.fill(RESTAMP),
+            glance: names.fill(GLANCE),
             difference: hot(DIFFERENCE),
             walk: hot(WALK),
             backlog: hot(BACKLOG),
@@ -122,6 +129,7 @@ impl PostgresSource {
             trusted: None,
             weight: Weight::Light,
             found: 0,
+            glances: 0,
         }
     }
 
@@ -129,6 +137,7 @@ impl PostgresSource {
 
     /// The present, and whether it continues what is known.
     async fn observe(&mut self) -> Result<(Snapshot, bool)> {
+        self.glances = 0;
         let (mut life, mut now) = self.look().await?;
         if life.boot.is_empty() {
             self.link.execute("marking the server's life", &self.sql.mark_boot, &[]).await?;
@@ -215,8 +224,19 @@ impl PostgresSource {
         let lanes = cohort.bits();
         let parameters: [Parameter<'_>; 4] =
             [(&lanes, Type::BYTEA), (&read.text(), Type::TEXT), (&now.text(), Type::TEXT), (&limit, Type::INT8)];
-        let found = self.hot("reading new rows", Which::Difference, one_more, &parameters, careful).await?;
-        let (mut rows, fetched) = found;
+        let (rows, fetched) = self.hot("reading new rows", Which::Difference, one_more, &parameters, careful).await?;
+        self.took(cohort, now, room, rows, fetched).await
+    }
+
+    /// The rows of a difference, of which there may be one more than asked for; the cohort then stands where they end.
+    async fn took(
+        &mut self,
+        cohort: &mut Cohort,
+        now: &Snapshot,
+        room: Room,
+        mut rows: Vec<Row>,
+        fetched: usize,
+    ) -> Result<(Vec<Row>, Rest)> {
         rows.truncate(room.rows);
         if fetched == rows.len() {
             cohort.read = Some(now.clone());
@@ -226,6 +246,63 @@ impl PostgresSource {
         let last = rows.last().map_or(0, |row| row.id.0);
         cohort.walk = Some(Walk { until: now.clone(), last, end });
         Ok((rows, Rest::Some))
+    }
+
+    /// The difference and the present by one statement, where nothing else is to be done: every lane is read up to the same
+    /// point, rows are light, and the connection is known. None where more is.
+    async fn glance(&mut self, room: Room, careful: &[i16]) -> Result<Option<Page>> {
+        let is_steady = self.weight == Weight::Light && self.found < MANY && self.lanes != LaneCount::ONE;
+        let is_sure = self.link.is_our_own() && self.glances < MOST_GLANCES && self.life.is_some();
+        let [cohort] = self.cohorts.list.as_slice() else { return Ok(None) };
+        let (Some(read), None) = (&cohort.read, &cohort.walk) else { return Ok(None) };
+        if !is_steady || !is_sure || !careful.is_empty() || room.rows == 0 {
+            return Ok(None);
+        }
+        self.glances += 1;
+        let mut cohort = cohort.clone();
+        let one_more = room.rows.saturating_add(1);
+        let (most, limit, lanes) = (count(room.bytes / one_more), count(one_more), cohort.bits());
+        let parameters: [Parameter<'_>; 5] = [
+            (&most, Type::INT8),
+            (&lanes, Type::BYTEA),
+            (&read.text(), Type::TEXT),
+            (&limit, Type::INT8),
+            (&true, Type::BOOL),
+        ];
+        let mut glance = Glance::default();
+        self.link.each_often("looking for new rows", &self.sql.glance, &parameters, |row| glance.add(&row)).await?;
+        let (now, rows, found) = glance.end()?;
+        if self.cohorts.are_ahead_of(&now) {
+            self.cohorts.forget();
+            return Ok(Some(Page { discontinued: true, ..Page::EMPTY }));
+        }
+        self.found = found;
+        if rows.len() < found {
+            self.weight = Weight::Heavy;
+            if rows.is_empty() {
+                return Ok(None);
+            }
+        }
+        let (rows, rest) = self.took(&mut cohort, &now, room, rows, found).await?;
+        self.cohorts.list = vec![cohort];
+        Ok(Some(Page { more: rest == Rest::Some, rows, ..Page::EMPTY }))
+    }
+
+    /// A page, if everything in it came by the connection with which the read began.
+    fn believed(&mut self, connection: Option<u64>, mut page: Page) -> Page {
+        if page.discontinued {
+            return page;
+        }
+        if connection.is_none() || connection != self.link.standing() {
+            // The connection was lost and opened again: the other end may be another server.
+            self.cohorts.forget();
+            return Page { more: true, ..Page::EMPTY };
+        }
+        self.trusted = connection;
+        if page.more {
+            page.reached = self.cohorts.reached();
+        }
+        page
     }
 
     async fn walk(&mut self, cohort: &mut Cohort, room: Room, careful: &[i16]) -> Result<(Vec<Row>, Rest)> {
@@ -361,6 +438,10 @@ impl Source for PostgresSource {
         }
         let connection = self.link.standing();
         self.cohorts.follow(lanes);
+        let careful = careful(lanes);
+        if is_known && let Some(page) = self.glance(room, &careful).await? {
+            return Ok(self.believed(connection, page));
+        }
         // A connection of our own does not outlive the server, and a walk goes towards the snapshot that it began with.
         let until = self.cohorts.walks_towards().filter(|_| is_known && self.link.is_our_own()).cloned();
         let now = match until {
@@ -378,19 +459,9 @@ impl Source for PostgresSource {
         let page = if room.rows == 0 {
             Page { more: !self.cohorts.list.is_empty(), ..Page::EMPTY }
         } else {
-            let mut page = self.read_cohorts(&now, room, &careful(lanes)).await?;
-            if page.more {
-                page.reached = self.cohorts.reached();
-            }
-            page
+            self.read_cohorts(&now, room, &careful).await?
         };
-        if connection.is_none() || connection != self.link.standing() {
-            // The connection was lost and opened again between two statements: the other end may be another server.
-            self.cohorts.forget();
-            return Ok(Page { more: true, ..Page::EMPTY });
-        }
-        self.trusted = connection;
-        Ok(page)
+        Ok(self.believed(connection, page))
     }
 
     async fn due(&mut self, lanes: &[HeldLane], room: Room, window: &[RowId]) -> Result<Page> {

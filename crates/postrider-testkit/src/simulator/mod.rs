@@ -33,6 +33,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 pub use campaign::{Campaign, ENOUGH_SEEDS, News};
 pub use coverage::{Sight, Sights};
 use history::History;
+pub use rng::Rng;
 pub use world::Violation;
 use world::World;
 
