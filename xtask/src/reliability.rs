@@ -122,7 +122,10 @@ fn summary(reports: &BTreeMap<String, Value>) -> String {
         ("repeats, all explained by a fault", format!("{repeats}")),
         ("transactions rolled back / with unknown end", format!("{} / {}", sum("rolled_back"), sum("unknown"))),
         ("lanes changed hands", format!("{} times", sum("lanes_changed_hands"))),
-        ("longest takeover after a kill", format!("{} ms", most("takeover_max_ms"))),
+        (
+            "longest takeover after a kill",
+            format!("{} ms, of {} with no other fault in the way", most("takeover_max_ms"), sum("takeovers")),
+        ),
         ("status and metrics wrong (I13)", breaks("I13").to_string()),
         ("application disturbed (I14)", breaks("I14").to_string()),
         ("highest memory of a relay", format!("{} MB", most("highest_memory_mb"))),

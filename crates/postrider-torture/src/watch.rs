@@ -260,6 +260,10 @@ impl Settlement {
                 );
                 record.wrong.push(("I13", told));
             }
+            // Nor does it count what it removed and heard nothing of before its lanes were taken.
+            if report.delivered < removed / 2 {
+                record.wrong.push(("I13", format!("{name} says delivered {}, and removed {removed}", report.delivered)));
+            }
         }
     }
 }
