@@ -262,7 +262,8 @@ impl Settlement {
             }
             // Nor does it count what it removed and heard nothing of before its lanes were taken.
             if report.delivered < removed / 2 {
-                record.wrong.push(("I13", format!("{name} says delivered {}, and removed {removed}", report.delivered)));
+                let told = format!("{name} says delivered {}, and removed {removed}", report.delivered);
+                record.wrong.push(("I13", told));
             }
         }
     }

@@ -2,11 +2,15 @@
 
 use std::path::Path;
 use std::process::{Child, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use postrider_testkit::command::command;
+use postrider_testkit::servers::process::{Signal, signal};
 
 use super::processes::{peak_megabytes, process_seconds};
+
+/// How long a relay may take to end.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A relay that runs until it is dropped.
 pub struct RelayProcess {
@@ -46,8 +50,15 @@ impl RelayProcess {
     }
 }
 
+/// In good order: the lanes of one that is killed wait for the end of its lease, and the next one would relay nothing
+/// until then.
 impl Drop for RelayProcess {
     fn drop(&mut self) {
+        let _ = signal(self.child.id(), Signal::Terminate);
+        let asked = Instant::now();
+        while asked.elapsed() < PATIENCE && matches!(self.child.try_wait(), Ok(None)) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
