@@ -164,6 +164,22 @@ fn a_message_that_waits_while_nothing_is_wrong_is_seen() {
     assert_eq!(broken, ["I9"]);
 }
 
+/// Thousands of its key may stand before it.
+#[test]
+fn a_key_that_is_worked_on_does_not_rest_however_long_its_last_message_waits() {
+    let run = |every: u64| {
+        let run = Run::of(Class::Bulk, 3).delivers(&[1, 2, 3]);
+        run.changes(|run| {
+            for (place, delivered) in run.record.delivered.iter_mut().enumerate() {
+                delivered.at = Moment((4 + place as u64 * every) * SECOND);
+            }
+        })
+        .broken()
+    };
+    assert_eq!(run(5), [""; 0], "the last one waited for eleven seconds");
+    assert_eq!(run(8), ["I9"]);
+}
+
 #[test]
 fn a_takeover_that_takes_too_long_is_seen() {
     let run = |took: u64| {
