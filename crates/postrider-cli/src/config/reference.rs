@@ -38,7 +38,7 @@ fn origins(key: &Key) -> String {
         Flag::Made => Some(format!("`--{}`", flag_name(key.path))),
         Flag::None => None,
     };
-    let variable = (!key.path.contains(['[', '*'])).then(|| format!("`{}`", variable_name(key.path)));
+    let variable = (!key.path.contains('[')).then(|| format!("`{}`", variable_name(&key.path.replace('*', "NAME"))));
     let parts: Vec<String> = flag.into_iter().chain(variable).collect();
     if parts.is_empty() { "the file alone".to_owned() } else { parts.join("<br>") }
 }

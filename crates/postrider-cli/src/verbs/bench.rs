@@ -30,7 +30,8 @@ pub(crate) const EXAMPLE: &str = "Examples:
   postrider bench --store sqlite:app.db --broker memory: --messages 20000 --rates 100 --svg bench.svg
 It makes tables of its own (postrider_bench_...) in the database, removes them at the end, also after Ctrl-C, and sends
 messages of the topic --topic to the broker: name one that nobody reads. It refuses to begin while your own outbox has
-messages to deliver. Exit codes: 0 nothing was lost, invented or out of order, 1 something was, 2 it could not measure.";
+messages to deliver. Exit codes: 0 nothing was lost, invented or out of order, 1 something was, 2 it could not measure,
+130 it was interrupted.";
 
 /// Measures drain rate and latency from commit to acknowledgement, with what was lost, invented or out of order beside
 /// every figure.
