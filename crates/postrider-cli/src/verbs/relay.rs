@@ -26,8 +26,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 pub(crate) const EXAMPLE: &str = "Examples:
   postrider relay --store postgres://relay@db/shop --broker nats://localhost:4222
   postrider relay --store sqlite:app.db --broker stdout: --until-empty
-Settings are flags as well, but for secrets and lists: `postrider relay --help` lists them. SIGTERM and SIGINT stop gracefully; a second
-one ends at once.
+Settings are flags as well, but for secrets and lists: `postrider relay --help` lists them. SIGTERM and SIGINT stop
+gracefully; a second one ends at once.
 Exit codes of --until-empty: 0 nothing is due, in flight, retrying or set aside; 1 a destination stays paused,
 or nothing is left but messages without a route.";
 

@@ -74,10 +74,7 @@ pub(super) struct PostgresSource {
     /// The connection on which the cohorts tell the truth: none while a read runs, so that one that ends early is not
     /// believed.
     trusted: Option<u64>,
-    /// What to expect of the next rows.
-    weight: Weight,
-    /// How many rows the last page of the hot path had.
-    found: usize,
+    expected: Expected,
     /// Looks since the server's life was last seen.
     glances: u32,
 }
@@ -87,6 +84,25 @@ pub(super) struct PostgresSource {
 enum Weight {
     Light,
     Heavy,
+}
+
+/// What to expect of the next rows of the hot path, by those that came last.
+#[derive(Debug)]
+struct Expected {
+    weight: Weight,
+    /// How many rows the last page had.
+    found: usize,
+}
+
+impl Expected {
+    /// Takes in a light page; whether it brought anything, or all there was.
+    fn was_light(&mut self, rows: &[Row], found: usize) -> bool {
+        self.found = found;
+        if rows.len() < found {
+            self.weight = Weight::Heavy;
+        }
+        !rows.is_empty() || found == 0
+    }
 }
 
 /// Whether a page took all there was.
@@ -127,8 +143,7 @@ impl PostgresSource {
             life: None,
             span: None,
             trusted: None,
-            weight: Weight::Light,
-            found: 0,
+            expected: Expected { weight: Weight::Light, found: 0 },
             glances: 0,
         }
     }
@@ -251,11 +266,11 @@ impl PostgresSource {
     /// The difference and the present by one statement, where nothing else is to be done: every lane is read up to the same
     /// point, rows are light, and the connection is known. None where more is.
     async fn glance(&mut self, room: Room, careful: &[i16]) -> Result<Option<Page>> {
-        let is_steady = self.weight == Weight::Light && self.found < MANY && self.lanes != LaneCount::ONE;
-        let is_sure = self.link.is_our_own() && self.glances < MOST_GLANCES && self.life.is_some();
+        let is_steady = self.expects_light(careful) && self.expected.found < MANY && room.rows > 0;
+        let is_sure = self.link.is_our_own() && self.glances < MOST_GLANCES;
         let [cohort] = self.cohorts.list.as_slice() else { return Ok(None) };
         let (Some(read), None) = (&cohort.read, &cohort.walk) else { return Ok(None) };
-        if !is_steady || !is_sure || !careful.is_empty() || room.rows == 0 {
+        if !is_steady || !is_sure {
             return Ok(None);
         }
         self.glances += 1;
@@ -276,16 +291,17 @@ impl PostgresSource {
             self.cohorts.forget();
             return Ok(Some(Page { discontinued: true, ..Page::EMPTY }));
         }
-        self.found = found;
-        if rows.len() < found {
-            self.weight = Weight::Heavy;
-            if rows.is_empty() {
-                return Ok(None);
-            }
+        if !self.expected.was_light(&rows, found) {
+            return Ok(None);
         }
         let (rows, rest) = self.took(&mut cohort, &now, room, rows, found).await?;
         self.cohorts.list = vec![cohort];
         Ok(Some(Page { more: rest == Rest::Some, rows, ..Page::EMPTY }))
+    }
+
+    /// Whether a light page can bring what is wanted, as far as is known.
+    fn expects_light(&self, careful: &[i16]) -> bool {
+        self.expected.weight == Weight::Light && careful.is_empty() && self.lanes != LaneCount::ONE
     }
 
     /// A page, if everything in it came by the connection with which the read began.
@@ -368,19 +384,15 @@ impl PostgresSource {
             Which::Backlog => &self.sql.backlog,
         };
         let share = room.bytes / room.rows.max(1);
-        if self.weight == Weight::Light && careful.is_empty() && self.lanes != LaneCount::ONE {
-            let (most, each_row) = (count(share), self.found < MANY);
+        if self.expects_light(careful) {
+            let (most, each_row) = (count(share), self.expected.found < MANY);
             let mut all: Vec<Parameter<'_>> = vec![(&most, Type::INT8)];
             all.extend_from_slice(parameters);
             all.push((&each_row, Type::BOOL));
-            let mut page = LightPage::with_capacity(self.found.min(room.rows));
+            let mut page = LightPage::with_capacity(self.expected.found.min(room.rows));
             self.link.each_often(doing, &sql.light, &all, |row| page.add(&row)).await?;
             let (rows, found) = page.end()?;
-            self.found = found;
-            if rows.len() < found {
-                self.weight = Weight::Heavy;
-            }
-            if !rows.is_empty() || found == 0 {
+            if self.expected.was_light(&rows, found) {
                 return Ok((rows, found));
             }
         }
@@ -390,10 +402,10 @@ impl PostgresSource {
         all.push((&careful, Type::INT2_ARRAY));
         let found = self.link.query(doing, &sql.exact, &all).await?;
         let fetched = decode::fetched(&found)?;
-        self.found = found.len();
+        self.expected.found = found.len();
         let rows = decode::rows(&found)?;
         if rows.len() == fetched && rows.iter().all(|row| row.weight <= share) {
-            self.weight = Weight::Light;
+            self.expected.weight = Weight::Light;
         }
         Ok((rows, fetched))
     }
