@@ -68,6 +68,7 @@ impl Machine {
                 self.read_carefully(lanes, &page);
                 self.caught_up(lanes, &page);
                 self.admit_all(ticket, lanes, page.rows, Found::Reading);
+                let more = more || self.schedule.is_catching_up();
                 self.schedule.new_answered(now, count, more, self.settings.max_poll_interval);
             }
             Wanted::Due(_) => {

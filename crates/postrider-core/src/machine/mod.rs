@@ -251,7 +251,7 @@ impl Machine {
             self.held.insert(held.lane, held);
             self.careful.begin(&held, self.settings.window_rows);
             self.schedule.walk(held.lane);
-            self.schedule.catch_up(held.lane);
+            self.schedule.catch_up(&held);
         }
         self.schedule.look_now(now);
     }

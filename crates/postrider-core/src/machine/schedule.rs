@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Machine;
 use super::events::{Action, Read, Wanted};
 use super::keys::KeySlot;
-use crate::lane::Lane;
+use crate::lane::{HeldLane, Lane, Term};
 use crate::message::Key;
 use crate::row::RowId;
 use crate::seams::Room;
@@ -58,6 +58,10 @@ pub(super) struct Schedule {
     /// aside or is to be tried again goes only when the reading has come as far as it, because it would overtake an
     /// ordinary one that the relay before left behind.
     behind: BTreeMap<Lane, RowId>,
+    /// The term under which each lane was last read: what the source may remember of it.
+    told: BTreeMap<Lane, Term>,
+    /// Lanes that the next read of new rows leaves out, so that the source forgets what it remembers of them.
+    left_out: BTreeSet<Lane>,
 }
 
 /// Nothing of a lane is read.
@@ -117,6 +121,8 @@ impl Schedule {
     fn may_read(&self, ahead: bool) -> bool {
         match self.under_way {
             0 => true,
+            // A read ahead may not be made.
+            1 if !self.left_out.is_empty() => false,
             1 => ahead && self.in_backlog && matches!(self.last, Kind::New | Kind::Walk),
             _ => false,
         }
@@ -136,8 +142,22 @@ impl Schedule {
         self.in_backlog = in_backlog;
     }
 
-    pub(super) fn catch_up(&mut self, lane: Lane) {
-        self.behind.insert(lane, NOTHING);
+    /// The lane was gained, and everything of it is to be read.
+    ///
+    /// A source takes a lane for new by its term. Tables that are put in the place of others count terms from their
+    /// beginning, so that a lane may come back under the term under which it was lost.
+    pub(super) fn catch_up(&mut self, held: &HeldLane) {
+        self.behind.insert(held.lane, NOTHING);
+        if self.told.get(&held.lane) == Some(&held.term) {
+            self.left_out.insert(held.lane);
+        }
+    }
+
+    /// What a read of new rows tells the source of these lanes.
+    fn tell(&mut self, lanes: &mut Vec<HeldLane>) {
+        let left_out = std::mem::take(&mut self.left_out);
+        lanes.retain(|held| !left_out.contains(&held.lane));
+        self.told.extend(lanes.iter().map(|held| (held.lane, held.term)));
     }
 
     /// Whether any lane is not read up to date.
@@ -231,7 +251,7 @@ impl Schedule {
     pub(super) fn is_quiet(&self) -> bool {
         let walked = self.walks.is_empty() && self.missed.is_empty();
         let under_way = self.is_reading() && matches!(self.last, Kind::Look | Kind::Walk);
-        self.new_is_quiet && self.due_is_quiet && walked && !under_way
+        self.new_is_quiet && self.due_is_quiet && walked && !under_way && !self.is_catching_up()
     }
 
     /// New rows came, or did not: the pause until the next look starts at the shortest and doubles while nothing comes.
@@ -294,7 +314,10 @@ impl Machine {
         self.schedule.under_way += 1;
         self.schedule.promised = room;
         let ticket = self.reads.send();
-        let lanes = self.lanes_for(&wanted);
+        let mut lanes = self.lanes_for(&wanted);
+        if wanted == Wanted::New {
+            self.schedule.tell(&mut lanes);
+        }
         actions.push(Action::Read(Read { ticket, wanted, lanes, room, ahead }));
     }
 

@@ -44,6 +44,19 @@ fn a_window_without_room_for_two_pages_is_read_one_at_a_time() {
 }
 
 #[test]
+fn the_read_by_which_a_source_forgets_a_lane_is_not_asked_for_ahead() {
+    let mut hand = hand();
+    full_page(&mut hand, 1, 10);
+    assert!(hand.ahead.is_some());
+    hand.lose();
+    hand.gain_again(Start::Clean);
+    full_page(&mut hand, 3, 10);
+    assert!(hand.read.is_some() && hand.ahead.is_none(), "one that is asked for ahead may not be made");
+    full_page(&mut hand, 5, 10);
+    assert_eq!(hand.read(new).unwrap().lanes, []);
+}
+
+#[test]
 fn behind_heavy_rows_nothing_is_asked_for_ahead() {
     let mut hand = hand();
     full_page(&mut hand, 1, 126);

@@ -122,6 +122,11 @@ impl Hand {
 
     pub fn gain_as(&mut self, start: Start) {
         self.term += 1;
+        self.gain_again(start);
+    }
+
+    /// The lane comes under the term under which it was lost, as from tables that were put in the place of others.
+    pub fn gain_again(&mut self, start: Start) {
         let lane = HeldLane { lane: LANE, term: Term(self.term), start };
         self.machine.on(self.now, Event::Gained(vec![lane]));
     }

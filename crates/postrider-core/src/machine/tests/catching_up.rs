@@ -158,3 +158,21 @@ fn a_page_that_was_read_under_an_earlier_term_does_not_count() {
     late.look_finds(vec![aside(800, "k")]);
     assert!(late.hand.flights.is_empty(), "what the earlier term read is read again");
 }
+
+#[test]
+fn a_lane_that_comes_back_under_the_same_term_is_forgotten_by_the_source_before_it_is_read() {
+    let mut late = Late { hand: Hand::new(1), rows: 0 };
+    let read = late.new_rows();
+    assert_eq!(read.lanes.len(), 1);
+    late.hand.lose();
+    late.hand.answer(read, vec![row(1, None)], false);
+    late.hand.gain_again(Start::Clean);
+    let forgetting = late.new_rows();
+    assert_eq!(forgetting.lanes, [], "a source forgets what is missing");
+    late.hand.answer(forgetting, Vec::new(), false);
+    assert!(!late.hand.machine.is_idle(), "nothing of the lane is read");
+    let now = late.hand.now;
+    let anew = late.new_rows();
+    assert_eq!((anew.lanes.len(), late.hand.now), (1, now), "it is read at once");
+    late.answer_and_send(anew, row(1, None));
+}
