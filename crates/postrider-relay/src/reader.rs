@@ -66,10 +66,7 @@ async fn carry_out(store: &Arc<dyn Store>, source: &mut Option<Box<dyn Source>>,
             None => Answer::Page(Page::EMPTY),
         },
         Wanted::Walk(lane, after) => Answer::Keys(source.exceptional_keys(*lane, after.as_ref(), room.rows).await?),
-        Wanted::Sweep(lane, after) => match read.held(*lane) {
-            Some(lane) => Answer::Page(source.sweep(lane, *after, *room).await?),
-            None => Answer::Page(Page::EMPTY),
-        },
+        Wanted::Sweep(after) => Answer::Page(source.sweep(lanes, *after, *room).await?),
         Wanted::Rows(rows) => Answer::Page(source.load(rows, *room).await?),
     })
 }

@@ -332,20 +332,18 @@ async fn a_sweep_finds_only_what_everything_else_missed() {
     let outbox = Outbox::fresh().await;
     let mut relay = Relay::joined(&outbox.store).await;
     outbox.enqueue(&[Message::new("t", "read").key("a")]).await;
-    let lane = relay.held[0];
-    assert!(relay.source.sweep(lane, RowId(0), ROOM).await.unwrap().rows.is_empty(), "nothing is read yet");
+    assert!(relay.source.sweep(&relay.held, RowId(0), ROOM).await.unwrap().rows.is_empty(), "nothing is read yet");
     let rows = relay.read_all().await;
-    let lane = *relay.held.iter().find(|held| held.lane == rows[0].lane).unwrap();
-    assert_eq!(payloads(&relay.source.sweep(lane, RowId(0), ROOM).await.unwrap().rows), ["read"]);
-    assert!(relay.source.sweep(lane, rows[0].id, ROOM).await.unwrap().rows.is_empty());
+    assert_eq!(payloads(&relay.source.sweep(&relay.held, RowId(0), ROOM).await.unwrap().rows), ["read"]);
+    assert!(relay.source.sweep(&relay.held, rows[0].id, ROOM).await.unwrap().rows.is_empty());
     outbox.enqueue(&[Message::new("t", "new").key("a")]).await;
     assert_eq!(
-        payloads(&relay.source.sweep(lane, RowId(0), ROOM).await.unwrap().rows),
+        payloads(&relay.source.sweep(&relay.held, RowId(0), ROOM).await.unwrap().rows),
         ["read"],
         "new rows are not swept"
     );
     outbox.sql("update postrider_outbox set state = 2 where payload = 'read'").await;
-    assert!(relay.source.sweep(lane, RowId(0), ROOM).await.unwrap().rows.is_empty(), "waiting rows are not swept");
+    assert!(relay.source.sweep(&relay.held, RowId(0), ROOM).await.unwrap().rows.is_empty(), "waiting rows are not swept");
 }
 
 #[tokio::test]
@@ -551,4 +549,32 @@ async fn in_large_pages_a_row_behind_its_keys_retrying_head_says_so() {
             assert_eq!(row.closed, if behind { Closed::ForAll } else { Closed::Open });
         }
     }
+}
+
+#[tokio::test]
+async fn a_sweep_passes_rows_that_nothing_may_remove_in_steps() {
+    let outbox = Outbox::fresh().await;
+    let mut relay = Relay::joined(&outbox.store).await;
+    let holder = outbox.client().await;
+    holder.batch_execute("begin; select pg_current_xact_id()").await.unwrap();
+    outbox
+        .sql(
+            "insert into postrider_outbox (topic, key, payload) select 't', 'k', '' from generate_series(1, 100000);
+             delete from postrider_outbox;
+             insert into postrider_outbox (topic, key, payload) values ('t', 'k', 'behind')",
+        )
+        .await;
+    relay.read_all().await;
+    let (mut after, mut steps, mut found) = (RowId(0), 0, Vec::new());
+    while after.0 < i64::MAX {
+        let page = relay.source.sweep(&relay.held, after, ROOM).await.unwrap();
+        assert_eq!(page.reached.len(), relay.held.len(), "lanes that share their point are swept together");
+        let reached = *page.reached.values().next().unwrap();
+        assert!(reached.0 == i64::MAX || reached.0 - after.0 <= 10 * 65_536, "{after:?} to {reached:?}");
+        found.extend(payloads(&page.rows));
+        (after, steps) = (reached, steps + 1);
+    }
+    assert_eq!(found, ["behind"]);
+    assert!(steps > 1, "one statement passed everything");
+    holder.batch_execute("rollback").await.unwrap();
 }

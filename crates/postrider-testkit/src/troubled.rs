@@ -128,8 +128,8 @@ impl Source for Troubled<dyn Source> {
         call(&*self.script, "exceptional_keys", self.inner.exceptional_keys(lane, after, limit)).await
     }
 
-    async fn sweep(&mut self, lane: HeldLane, after: RowId, room: Room) -> Result<Page> {
-        call(&*self.script, "sweep", self.inner.sweep(lane, after, room)).await
+    async fn sweep(&mut self, lanes: &[HeldLane], after: RowId, room: Room) -> Result<Page> {
+        call(&*self.script, "sweep", self.inner.sweep(lanes, after, room)).await
     }
 
     async fn load(&mut self, rows: &[RowId], room: Room) -> Result<Page> {

@@ -64,8 +64,8 @@ impl Source for Pointed<dyn Source> {
         step("walk", self.0.exceptional_keys(lane, after, limit)).await
     }
 
-    async fn sweep(&mut self, lane: HeldLane, after: RowId, room: Room) -> Result<Page> {
-        step("sweep", self.0.sweep(lane, after, room)).await
+    async fn sweep(&mut self, lanes: &[HeldLane], after: RowId, room: Room) -> Result<Page> {
+        step("sweep", self.0.sweep(lanes, after, room)).await
     }
 
     async fn load(&mut self, rows: &[RowId], room: Room) -> Result<Page> {

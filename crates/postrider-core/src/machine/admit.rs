@@ -40,7 +40,7 @@ pub(super) enum Found {
 impl Machine {
     pub(super) fn answered(&mut self, now: Tick, read: Read, answer: Answer) {
         let goes_on = read.goes_on(&answer);
-        let Read { ticket, wanted, lanes, room, .. } = read;
+        let Read { ticket, wanted, lanes, .. } = read;
         self.schedule.read_ended();
         match answer {
             Answer::NotMade => self.is_still_wanted(&wanted),
@@ -52,7 +52,7 @@ impl Machine {
                     let is_light = page.weight() <= self.settings.window_bytes / LIGHT_PAGES;
                     self.schedule.set_backlog(goes_on && is_light);
                 }
-                self.page(now, ticket, wanted, &lanes, room.rows, page);
+                self.page(now, ticket, wanted, &lanes, page);
             }
         }
         self.reads.close(ticket);
@@ -60,7 +60,7 @@ impl Machine {
         self.keys.expire(|mark| reads.any_before(mark));
     }
 
-    fn page(&mut self, now: Tick, ticket: Ticket, wanted: Wanted, lanes: &[HeldLane], asked: usize, page: Page) {
+    fn page(&mut self, now: Tick, ticket: Ticket, wanted: Wanted, lanes: &[HeldLane], page: Page) {
         let count = page.rows.len();
         let more = page.more;
         match wanted {
@@ -82,14 +82,11 @@ impl Machine {
             Wanted::Key(lane, key) => self.looked(ticket, lanes, lane, &key, page),
             Wanted::Walk(..) => {}
             Wanted::Rows(rows) => self.loaded(lanes, &rows, page),
-            Wanted::Sweep(lane, _) => {
-                let last = page.rows.last().map(|row| row.id);
+            Wanted::Sweep(_) => {
+                self.schedule.swept(now, page.reached.values().copied().max(), self.settings.sweep_round);
                 let found = self.admit_all(ticket, lanes, page.rows, Found::Reading);
                 if found > 0 {
                     self.notes.push(Note::SweepFound(found));
-                }
-                if let Some(last) = last.filter(|_| more || count >= asked) {
-                    self.schedule.sweep_on(lane, last);
                 }
             }
         }
@@ -106,7 +103,7 @@ impl Machine {
     /// A read brought nothing: what it was for is asked for again.
     fn is_still_wanted(&mut self, wanted: &Wanted) {
         match wanted {
-            Wanted::New | Wanted::Due(_) | Wanted::Rows(_) => {}
+            Wanted::New | Wanted::Due(_) | Wanted::Rows(_) | Wanted::Sweep(_) => {}
             Wanted::Key(_, key) => {
                 let Some(key) = self.keys.find(key) else { return };
                 if let Some(record) = self.keys.get_mut(key) {
@@ -117,11 +114,6 @@ impl Machine {
             Wanted::Walk(lane, _) if !self.held.contains_key(lane) => {}
             Wanted::Walk(lane, Some(after)) => self.schedule.walk_on(*lane, after.clone()),
             Wanted::Walk(lane, None) => self.schedule.walk(*lane),
-            Wanted::Sweep(lane, after) => {
-                if self.held.contains_key(lane) {
-                    self.schedule.sweep_on(*lane, *after);
-                }
-            }
         }
     }
 

@@ -140,9 +140,7 @@ impl Careful {
     fn start(&self, lane: Lane, wanted: &Wanted, window: &Window, keys: &Keys) -> Start {
         let again = match wanted {
             Wanted::Due(_) => self.has_outside(lane),
-            Wanted::Sweep(swept, _) if *swept == lane => {
-                self.has_outside(lane) || self.untried(window).any(|entry| entry.lane == lane)
-            }
+            Wanted::Sweep(_) => self.has_outside(lane) || self.untried(window).any(|entry| entry.lane == lane),
             Wanted::Key(of, key) if *of == lane => {
                 self.has_outside(lane) || self.untried(window).any(|entry| entry.is_of(key, keys))
             }
@@ -152,7 +150,7 @@ impl Careful {
             Wanted::New => left.new > 0,
             Wanted::Due(_) => left.due > 0,
             Wanted::Key(..) => left.aside,
-            Wanted::Sweep(..) => !left.is_over(),
+            Wanted::Sweep(_) => !left.is_over(),
             Wanted::Walk(..) | Wanted::Rows(_) => false,
         });
         if left || again { Start::Careful } else { Start::Clean }

@@ -31,8 +31,8 @@ pub enum Wanted {
     Key(Lane, Key),
     /// Which keys of a lane have exceptional rows, after a key.
     Walk(Lane, Option<Key>),
-    /// What everything else missed in a lane, after a row.
-    Sweep(Lane, RowId),
+    /// What everything else missed, after a row: a step of a sweep of the lanes of the read.
+    Sweep(RowId),
     /// These rows whole, of which only the heads were read.
     Rows(Vec<RowId>),
 }

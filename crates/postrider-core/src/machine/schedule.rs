@@ -26,6 +26,11 @@ const PEEK: usize = 16;
 const DUE_PAGE: usize = 1_024;
 /// A settle that the relay gave up may take effect so much later: its bytes lie in a connection that is gone.
 const LATE_EFFECT: Duration = Duration::from_secs(30);
+/// A step of a sweep is followed by the next one so much later: nothing hangs on its haste, and everything else goes on
+/// between the two.
+const SWEEP_PAUSE: Duration = Duration::from_millis(20);
+/// While no lane is read up to date, this long passes until a sweep is tried again.
+const SWEEP_AGAIN: Duration = Duration::from_secs(1);
 /// Looks at keys that may wait before a walk asks for more keys.
 const MAX_LOOKS: usize = 1_000;
 
@@ -46,9 +51,12 @@ pub(super) struct Schedule {
     walks: VecDeque<(Lane, Option<Key>)>,
     /// Lanes that are walked then.
     walks_to_come: BTreeMap<Lane, Tick>,
-    sweeps: VecDeque<(Lane, RowId)>,
+    /// The next lane's turn to have its waiting keys walked, and whose turn was last.
+    next_turn: Tick,
+    last_turn: Option<Lane>,
+    /// The next step of the sweep, and the row after which it goes on, if one is under way.
     next_sweep: Tick,
-    last_swept: Option<Lane>,
+    swept_to: Option<RowId>,
     new_is_quiet: bool,
     due_is_quiet: bool,
     rest_until: Tick,
@@ -110,7 +118,7 @@ impl Schedule {
             return now + super::LONGEST_SLEEP;
         }
         let next_walk = self.walks_to_come.values().min().copied().unwrap_or(Tick::FAR);
-        self.next_due.min(self.next_sweep).min(next_walk).max(self.rest_until)
+        self.next_due.min(self.next_turn).min(self.next_sweep).min(next_walk).max(self.rest_until)
     }
 
     fn is_reading(&self) -> bool {
@@ -236,13 +244,19 @@ impl Schedule {
         self.walks.push_front((lane, Some(after)));
     }
 
-    pub(super) fn sweep_on(&mut self, lane: Lane, after: RowId) {
-        self.sweeps.push_front((lane, after));
+    /// A step of a sweep came as far as this row; not at all where no lane was read up to date.
+    pub(super) fn swept(&mut self, now: Tick, reached: Option<RowId>, round: Duration) {
+        let (pause, next) = match reached {
+            Some(RowId(i64::MAX)) => (round, None),
+            Some(_) => (SWEEP_PAUSE, reached),
+            None => (SWEEP_AGAIN.min(round), self.swept_to),
+        };
+        self.swept_to = next;
+        self.next_sweep = now + pause;
     }
 
     pub(super) fn forget(&mut self, lane: Lane) {
         self.walks.retain(|(known, _)| *known != lane);
-        self.sweeps.retain(|(known, _)| *known != lane);
         self.walks_to_come.remove(&lane);
         self.missed.remove(&lane);
         self.behind.remove(&lane);
@@ -278,6 +292,7 @@ impl Schedule {
 impl Machine {
     pub(super) fn read_next(&mut self, now: Tick, actions: &mut Vec<Action>) {
         self.schedule.begin_walks(now);
+        self.take_turns(now);
         while self.read_one(now, actions) {}
     }
 
@@ -315,8 +330,11 @@ impl Machine {
         self.schedule.promised = room;
         let ticket = self.reads.send();
         let mut lanes = self.lanes_for(&wanted);
-        if wanted == Wanted::New {
-            self.schedule.tell(&mut lanes);
+        match wanted {
+            Wanted::New => self.schedule.tell(&mut lanes),
+            // Until a lane is read anew, what was read of it is what was read under an earlier term.
+            Wanted::Sweep(_) => lanes.retain(|held| self.schedule.is_begun(held.lane)),
+            Wanted::Due(_) | Wanted::Key(..) | Wanted::Walk(..) | Wanted::Rows(_) => {}
         }
         actions.push(Action::Read(Read { ticket, wanted, lanes, room, ahead }));
     }
@@ -339,7 +357,7 @@ impl Machine {
                 let (lane, after) = self.schedule.walks.pop_front()?;
                 Some((Wanted::Walk(lane, after), WALK_PAGE))
             }
-            Kind::Sweep => self.next_sweep(now).map(|(lane, after)| (Wanted::Sweep(lane, after), free)),
+            Kind::Sweep => (now >= self.schedule.next_sweep).then_some((Wanted::Sweep(self.schedule.swept_to.unwrap_or(RowId(0))), free)),
         }
     }
 
@@ -364,27 +382,22 @@ impl Machine {
         None
     }
 
-    fn next_sweep(&mut self, now: Tick) -> Option<(Lane, RowId)> {
-        if self.schedule.sweeps.is_empty() {
-            if now < self.schedule.next_sweep {
-                return None;
-            }
-            let lanes = u32::try_from(self.held.len()).unwrap_or(u32::MAX).max(1);
-            let first_round = self.schedule.next_sweep == Tick::ZERO;
-            self.schedule.next_sweep = now + self.settings.sweep_round / lanes;
-            if first_round {
-                return None;
-            }
-            let after = self.schedule.last_swept;
-            let next = self.held.keys().find(|lane| Some(**lane) > after).or_else(|| self.held.keys().next()).copied();
-            let lane = next?;
-            self.schedule.last_swept = Some(lane);
-            self.schedule.walk(lane);
-            self.schedule.sweeps.push_back((lane, RowId(0)));
+    /// One lane after the other has its waiting keys walked. The first turn is also when the first sweep begins.
+    fn take_turns(&mut self, now: Tick) {
+        if self.held.is_empty() || now < self.schedule.next_turn {
+            return;
         }
-        // Until a lane is read anew, what was read of it is what was read under an earlier term.
-        let begun = |(lane, _): &(Lane, RowId)| self.schedule.is_begun(*lane);
-        let place = self.schedule.sweeps.iter().position(begun)?;
-        self.schedule.sweeps.remove(place)
+        let lanes = u32::try_from(self.held.len()).unwrap_or(u32::MAX).max(1);
+        let first_turn = self.schedule.next_turn == Tick::ZERO;
+        self.schedule.next_turn = now + self.settings.sweep_round / lanes;
+        if first_turn {
+            self.schedule.next_sweep = self.schedule.next_turn;
+            return;
+        }
+        let last = self.schedule.last_turn;
+        let next = self.held.keys().find(|lane| Some(**lane) > last).or_else(|| self.held.keys().next()).copied();
+        let Some(lane) = next else { return };
+        self.schedule.last_turn = Some(lane);
+        self.schedule.walk(lane);
     }
 }

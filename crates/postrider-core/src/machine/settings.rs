@@ -62,7 +62,8 @@ pub struct Settings {
     pub max_poll_interval: Duration,
     /// The pause between two looks for due rows, which is the precision of delays; default 250 ms.
     pub due_interval: Duration,
-    /// Within this time every lane is swept once; default 10 min.
+    /// So long after the end of a sweep the next one begins, and within this time the waiting keys of every lane are walked
+    /// once; default 10 min.
     pub sweep_round: Duration,
     /// The longest pause between two probes of a paused destination; default 30 s.
     pub max_pause: Duration,

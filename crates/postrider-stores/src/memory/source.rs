@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use async_trait::async_trait;
-use postrider_core::{Closed, HeldLane, Key, Lane, Page, Result, Room, RowId, RowState, Source, Start, Term};
+use postrider_core::{Closed, HeldLane, Key, Lane, Page, Result, Room, Row, RowId, RowState, Source, Start, Term};
 
 use super::MemoryStore;
 use super::tables::Stored;
@@ -121,22 +121,25 @@ impl Source for MemorySource {
         Ok(keys)
     }
 
-    async fn sweep(&mut self, lane: HeldLane, after: RowId, room: Room) -> Result<Page> {
-        let Some((_, last)) = self.read.get(&lane.lane) else { return Ok(Page::EMPTY) };
+    async fn sweep(&mut self, lanes: &[HeldLane], after: RowId, room: Room) -> Result<Page> {
+        let known = lanes.iter().filter_map(|held| Some((held.lane, self.read.get(&held.lane)?.1)));
+        let known: BTreeMap<Lane, RowId> = known.collect();
         let tables = self.store.lock();
         let mut filling = Filling::new(room);
-        let mut page = Page::EMPTY;
-        for (id, stored) in tables.rows.range((Bound::Excluded(after), Bound::Included(*last))) {
-            if stored.lane != lane.lane || !stored.ordinary() || stored.message.deliver_at.is_some() {
+        let (mut rows, mut reached) = (Vec::new(), RowId(i64::MAX));
+        for (id, stored) in tables.rows.range((Bound::Excluded(after), Bound::Unbounded)) {
+            let was_read = known.get(&stored.lane).is_some_and(|last| id <= last);
+            if !was_read || !stored.ordinary() || stored.message.deliver_at.is_some() {
                 continue;
             }
             if !filling.admit(stored.message.weight()) {
-                page.more = true;
+                reached = rows.last().map_or(after, |row: &Row| row.id);
                 break;
             }
-            page.rows.push(tables.view_as(*id, stored, lane.start));
+            rows.push(tables.view_as(*id, stored, start(lanes, stored.lane)));
         }
-        Ok(page)
+        let reached = known.into_keys().map(|lane| (lane, reached)).collect();
+        Ok(Page { rows, reached, ..Page::EMPTY })
     }
 
     async fn load(&mut self, rows: &[RowId], room: Room) -> Result<Page> {

@@ -29,16 +29,36 @@ pub(super) struct Cohort {
 }
 
 impl Cohort {
-    /// The lanes as a parameter: a bit for each that there can be, as `get_bit` counts them.
+    /// The lanes as a parameter.
     pub(super) fn bits(&self) -> Vec<u8> {
-        let mut bits = vec![0; usize::from(LaneCount::MAX / 8)];
-        for lane in self.lanes.keys() {
-            if let Some(byte) = bits.get_mut(usize::from(lane.0 / 8)) {
-                *byte |= 1 << (lane.0 % 8);
-            }
-        }
-        bits
+        bits(&self.lanes)
     }
+}
+
+/// Lanes that are read up to date, and the point that each of them is read up to at least.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct AtRest {
+    pub(super) lanes: BTreeMap<Lane, Term>,
+    /// The oldest P among them.
+    pub(super) read: Snapshot,
+}
+
+impl AtRest {
+    /// The lanes as a parameter.
+    pub(super) fn bits(&self) -> Vec<u8> {
+        bits(&self.lanes)
+    }
+}
+
+/// A bit for each lane that there can be, as `get_bit` counts them.
+fn bits(lanes: &BTreeMap<Lane, Term>) -> Vec<u8> {
+    let mut bits = vec![0; usize::from(LaneCount::MAX / 8)];
+    for lane in lanes.keys() {
+        if let Some(byte) = bits.get_mut(usize::from(lane.0 / 8)) {
+            *byte |= 1 << (lane.0 % 8);
+        }
+    }
+    bits
 }
 
 /// All lanes of a relay.
@@ -113,10 +133,24 @@ impl Cohorts {
         self.list.first().filter(|_| all).and_then(|first| first.walk.as_ref()).map(|walk| &walk.until)
     }
 
-    /// P of a lane that is read up to date; none while it is walked or new.
-    pub(super) fn read_up_to(&self, lane: Lane) -> Option<&Snapshot> {
-        let cohort = self.list.iter().find(|cohort| cohort.lanes.contains_key(&lane))?;
-        if cohort.walk.is_some() { None } else { cohort.read.as_ref() }
+    /// Those of these lanes that are read up to date, which none is while it is walked or new, and the oldest P among them.
+    pub(super) fn at_rest(&self, lanes: &[HeldLane]) -> Option<AtRest> {
+        let mut at_rest: Option<AtRest> = None;
+        for cohort in self.list.iter().filter(|cohort| cohort.walk.is_none()) {
+            let wanted = lanes.iter().filter(|held| cohort.lanes.contains_key(&held.lane));
+            let wanted: BTreeMap<Lane, Term> = wanted.map(|held| (held.lane, held.term)).collect();
+            let (Some(read), false) = (&cohort.read, wanted.is_empty()) else { continue };
+            match &mut at_rest {
+                Some(known) => {
+                    known.lanes.extend(wanted);
+                    if read.is_behind(&known.read) {
+                        known.read = read.clone();
+                    }
+                }
+                None => at_rest = Some(AtRest { lanes: wanted, read: read.clone() }),
+            }
+        }
+        at_rest
     }
 }
 
@@ -141,9 +175,25 @@ mod tests {
         cohorts.list[0].read = at("5:5:");
         cohorts.follow(&[held(1, 1), held(2, 2), held(3, 1)]);
         assert_eq!(cohorts.list.len(), 2);
-        assert!(cohorts.read_up_to(Lane(1)).is_some());
-        assert!(cohorts.read_up_to(Lane(2)).is_none());
-        assert!(cohorts.read_up_to(Lane(3)).is_none());
+        let at_rest = cohorts.at_rest(&[held(1, 1), held(2, 2), held(3, 1)]).unwrap();
+        assert_eq!(at_rest.lanes.into_keys().collect::<Vec<_>>(), [Lane(1)]);
+    }
+
+    #[test]
+    fn lanes_at_rest_are_read_up_to_the_oldest_point_among_them_and_others_do_not_count() {
+        let mut cohorts = Cohorts::default();
+        for lane in 1..=4 {
+            cohorts.follow(&(1..=lane).map(|lane| held(lane, 1)).collect::<Vec<_>>());
+        }
+        for (cohort, point) in cohorts.list.iter_mut().zip(["7:7:", "6:6:", "4:4:", "5:5:"]) {
+            cohort.read = at(point);
+        }
+        cohorts.list[2].walk = at("9:9:").map(|until| Walk { until, last: 0, end: 0 });
+        let some = cohorts.at_rest(&[held(1, 1), held(2, 1), held(3, 1)]).unwrap();
+        assert_eq!(some.lanes.into_keys().collect::<Vec<_>>(), [Lane(1), Lane(2)]);
+        assert_eq!(Some(some.read), at("6:6:"));
+        assert_eq!(cohorts.at_rest(&[held(3, 1)]), None, "it is walked");
+        assert_eq!(cohorts.at_rest(&[]), None);
     }
 
     #[test]

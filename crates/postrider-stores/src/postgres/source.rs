@@ -3,6 +3,8 @@
 //! What has been read is remembered in [`Cohorts`], bound to the life of the server and to the connection: an error,
 //! a cancelled call, a lost connection or another life forgets it, and the lanes are read anew from the table.
 
+use std::time::{Duration, Instant};
+
 use async_trait::async_trait;
 use postrider_core::{Closed, HeldLane, Key, Lane, LaneCount, Page, Result, Room, Row, RowId, Source, Start};
 use tokio_postgres::types::Type;
@@ -15,6 +17,7 @@ use super::read_sql::{
     Pages, RESTAMP, SWEEP, WALK,
 };
 use super::snapshot::{Life, Snapshot};
+use super::stride::Stride;
 
 /// Row numbers looked at by one statement where the planner cannot be told to walk the primary key.
 const SPAN: i64 = 64_000;
@@ -23,6 +26,8 @@ const MANY: usize = 256;
 /// So many looks in a row take the server for the one that it was: the connection stands, but somebody may have put other
 /// tables in the place of these.
 const MOST_GLANCES: u32 = 64;
+/// Where statements of a sweep pass nothing, they follow each other so long within one step.
+const LONGEST_STEP: Duration = Duration::from_millis(2);
 /// What tells whether the planner is told to walk.
 const SETTINGS: &str = "\
 select current_setting('enable_seqscan') = 'off' and current_setting('enable_bitmapscan') = 'off'
@@ -77,6 +82,9 @@ pub(super) struct PostgresSource {
     expected: Expected,
     /// Looks since the server's life was last seen.
     glances: u32,
+    stride: Stride,
+    /// The last id there was when the sweep began that is under way.
+    sweep_end: Option<i64>,
 }
 
 /// Whether rows are expected that only an exact page bounds.
@@ -145,6 +153,8 @@ impl PostgresSource {
             trusted: None,
             expected: Expected { weight: Weight::Light, found: 0 },
             glances: 0,
+            stride: Stride::FIRST,
+            sweep_end: None,
         }
     }
 
@@ -415,6 +425,20 @@ impl PostgresSource {
         if self.span.is_none() {
             return Ok(0);
         }
+        self.last_id().await
+    }
+
+    /// Where a sweep ends that is at this row. The last id is asked for once: it may stand before many rows that are dead.
+    async fn end_of_sweep(&mut self, after: RowId) -> Result<i64> {
+        if let Some(end) = self.sweep_end.filter(|_| after.0 > 0) {
+            return Ok(end);
+        }
+        let end = self.last_id().await?;
+        self.sweep_end = Some(end);
+        Ok(end)
+    }
+
+    async fn last_id(&mut self) -> Result<i64> {
         let row = self.link.query_one("reading the last row number", &self.sql.last_id, &[]).await?;
         get(&row, "coalesce")
     }
@@ -522,33 +546,39 @@ impl Source for PostgresSource {
         found.iter().map(|row| get::<String>(row, "key").map(Key::unchecked)).collect()
     }
 
-    async fn sweep(&mut self, lane: HeldLane, after: RowId, room: Room) -> Result<Page> {
+    async fn sweep(&mut self, lanes: &[HeldLane], after: RowId, room: Room) -> Result<Page> {
         if self.trusted.is_none() || self.trusted != self.link.standing() {
             return Ok(Page::EMPTY);
         }
-        let Some(read) = self.cohorts.read_up_to(lane.lane).cloned() else { return Ok(Page::EMPTY) };
-        let (bytes, limit, careful) = (count(room.bytes), count(room.rows), careful(&[lane]));
-        let lane = number(lane.lane);
+        let Some(swept) = self.cohorts.at_rest(lanes) else { return Ok(Page::EMPTY) };
+        let began = Instant::now();
+        let (bits, careful) = (swept.bits(), careful(lanes));
+        let (bytes, limit) = (count(room.bytes), count(room.rows));
         // Ids begin at 1: a walk in spans from further down would hardly end.
-        let (mut after, end) = (after.0.max(0), self.end().await?);
+        let (mut after, end) = (after.0.max(0), self.end_of_sweep(after).await?);
         loop {
-            let upto = self.span.map_or(i64::MAX, |span| after.saturating_add(span));
+            let (upto, started) = (self.stride.from(after), Instant::now());
             let parameters: [Parameter<'_>; 7] = [
                 (&bytes, Type::INT8),
-                (&lane, Type::INT2),
-                (&read.text(), Type::TEXT),
+                (&bits, Type::BYTEA),
+                (&swept.read.text(), Type::TEXT),
                 (&limit, Type::INT8),
                 (&after, Type::INT8),
                 (&upto, Type::INT8),
                 (&careful, Type::INT2_ARRAY),
             ];
-            let found = self.link.query("sweeping a lane", &self.sql.sweep, &parameters).await?;
-            let mut page = page(&found, room.rows)?;
-            if !page.rows.is_empty() || upto >= end {
-                page.more |= upto < end;
-                return Ok(page);
+            let found = self.link.query_often("sweeping", &self.sql.sweep, &parameters).await?;
+            self.stride = self.stride.next(started.elapsed());
+            let page = page(&found, room.rows)?;
+            after = match page.rows.last() {
+                Some(row) if page.more => row.id.0,
+                Some(_) | None if upto >= end => i64::MAX,
+                Some(_) | None => upto,
+            };
+            if !page.rows.is_empty() || after == i64::MAX || began.elapsed() > LONGEST_STEP {
+                let reached = swept.lanes.keys().map(|lane| (*lane, RowId(after))).collect();
+                return Ok(Page { reached, ..page });
             }
-            after = upto;
         }
     }
 

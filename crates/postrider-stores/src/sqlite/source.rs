@@ -65,6 +65,9 @@ where (state in (2, 3) or next_attempt_at is not null) and key >= '' and key < x
 const NEXT_KEY: &str = r#"select key from "{p}outbox" indexed by "{p}outbox_exceptional"
 where (state in (2, 3) or next_attempt_at is not null) and key > cast(?1 as text) and key < x'' order by key limit 1"#;
 
+/// Where a step of a sweep ends.
+const STEP: &str = r#"select max(id) from (select id from "{p}outbox" where id > ?1 and id <= ?2 order by id limit ?3)"#;
+
 const MISSED: &str = columns_of_found!(
     r#"1 from "{p}outbox" where id > ?1 and id <= ?2 and state = 0 and next_attempt_at is null and deliver_at is null
 order by id"#
@@ -198,21 +201,30 @@ impl Source for SqliteSource {
         read.await
     }
 
-    async fn sweep(&mut self, lane: HeldLane, after: RowId, room: Room) -> Result<Page> {
+    async fn sweep(&mut self, lanes: &[HeldLane], after: RowId, room: Room) -> Result<Page> {
         let highest = self.cohorts.highest();
-        if self.cohorts.last(lane.lane) != Some(highest) || room.rows == 0 {
+        let at_rest: BTreeSet<Lane> =
+            lanes.iter().map(|held| held.lane).filter(|lane| self.cohorts.last(*lane) == Some(highest)).collect();
+        if at_rest.is_empty() || room.rows == 0 {
             return Ok(Page::EMPTY);
         }
-        let count = self.lanes;
+        let (count, held) = (self.lanes, lanes.to_vec());
         let read = self.link.run(move |session| {
-            session.reading("sweeping a lane", |statements| {
-                let mut gathering = Gathering::new(room);
-                statements.each(MISSED, params![after.0, highest], |row| {
+            session.reading("sweeping", |statements| {
+                let bounds = params![after.0, highest, MOST_LOOKED_AT];
+                let upto = statements.first(STEP, bounds, |row| row.get::<_, Option<i64>>(0))?.flatten();
+                let (mut gathering, mut passed) = (Gathering::new(room), after.0);
+                let all = statements.each(MISSED, params![after.0, upto.unwrap_or(after.0)], |row| {
                     let found = Found::read(row)?;
-                    Ok(found.lane(count) != lane.lane || gathering.admit(found))
+                    let id = found.id.0;
+                    let fits = !at_rest.contains(&found.lane(count)) || gathering.admit(found);
+                    passed = if fits { id } else { passed };
+                    Ok(fits)
                 })?;
-                let mut page = gathering.load(statements, count, &[lane])?;
+                let mut page = gathering.load(statements, count, &held)?;
                 close(statements, count, &mut page.rows)?;
+                let reached = RowId(if all { upto.unwrap_or(i64::MAX) } else { passed });
+                page.reached = at_rest.into_iter().map(|lane| (lane, reached)).collect();
                 Ok(page)
             })
         });

@@ -59,7 +59,7 @@ async fn finding_11_what_another_process_replays_is_found_in_order_and_not_by_th
     assert!(relay.read_all().await.is_empty());
     assert_eq!(outbox.operator().await.replay(&DeadFilter::default(), 100).await.unwrap().len(), 5);
     assert!(relay.read_all().await.is_empty(), "the reproduction: an old row is in no difference");
-    assert!(relay.source.sweep(held(&relay, rows[0].lane), RowId(0), ROOM).await.unwrap().rows.is_empty());
+    assert!(relay.source.sweep(&relay.held, RowId(0), ROOM).await.unwrap().rows.is_empty());
     let due = relay.source.due(&relay.held, ROOM, &[]).await.unwrap();
     assert_eq!(due.rows.iter().map(payload).collect::<Vec<_>>(), ["0", "1", "2", "3", "4"]);
 }
@@ -99,12 +99,11 @@ async fn finding_15_the_sweep_leaves_out_what_waits_is_due_or_is_new() {
              ('t', 'k', 'holding', 3, null, null), ('t', 'k', 'retrying', 0, now(), null), ('t', 'k', 'delayed', 0, null, now())",
         )
         .await;
-    let found = relay.read_all().await[0].lane;
-    let lane = held(&relay, found);
+    relay.read_all().await;
     outbox.sql("insert into postrider_outbox (topic, key, payload) values ('t', 'k', 'new')").await;
-    let swept = relay.source.sweep(lane, RowId(0), ROOM).await.unwrap();
+    let swept = relay.source.sweep(&relay.held, RowId(0), ROOM).await.unwrap();
     assert_eq!(payloads(&swept.rows), ["ordinary"]);
     let settled = [settlement(&swept.rows[0], Outcome::Delivered)];
     relay.settler.settle(relay.me, &relay.held, &settled).await.unwrap();
-    assert!(relay.source.sweep(lane, RowId(0), ROOM).await.unwrap().rows.is_empty());
+    assert!(relay.source.sweep(&relay.held, RowId(0), ROOM).await.unwrap().rows.is_empty());
 }

@@ -269,13 +269,22 @@ impl SimStore {
         here.map(|(key, _)| key.clone()).take(limit).collect()
     }
 
-    pub(super) fn sweep(&self, read: u64, lane: Lane, after: RowId, room: Room) -> Page {
-        let ids = self.live_after(after.0.max(0)).filter(|id| {
+    /// A step of a sweep of lanes, each up to the point that it was read to: rows are passed over as well.
+    pub(super) fn sweep(&self, read: &BTreeMap<Lane, u64>, after: RowId, room: Room) -> Page {
+        let passed: Vec<i64> = self.live_after(after.0.max(0)).take(room.rows).collect();
+        let finds = passed.iter().copied().filter(|id| {
             let stored = self.row(*id);
-            stored.lane == lane && stored.is_ordinary() && stored.deliver_at.is_none() && stored.committed_by(read)
+            let was_read = read.get(&stored.lane).is_some_and(|read| stored.committed_by(*read));
+            was_read && stored.is_ordinary() && stored.deliver_at.is_none()
         });
-        let ids: Vec<i64> = ids.take(room.rows).collect();
-        self.page(&ids, room)
+        let page = self.page(&finds.collect::<Vec<_>>(), room);
+        let reached = match (page.more, page.rows.last(), passed.last()) {
+            (true, Some(row), _) => row.id,
+            (true, None, _) => after,
+            (false, _, Some(last)) => RowId(*last),
+            (false, _, None) => RowId(i64::MAX),
+        };
+        Page { reached: read.keys().map(|lane| (*lane, reached)).collect(), ..page }
     }
 
     /// Rows whole, whatever the start of their lanes.

@@ -306,9 +306,10 @@ impl World {
             Wanted::Due(window) => Answer::Page(store.due(&read.lanes, read.room, window)),
             Wanted::Key(lane, key) => Answer::Page(store.key(*lane, key, read.room)),
             Wanted::Walk(lane, after) => Answer::Keys(store.exceptional_keys(*lane, after.as_ref(), read.room.rows)),
-            Wanted::Sweep(lane, after) => {
-                let read_up_to = relay.source.read_up_to(relay.connection, *lane);
-                Answer::Page(read_up_to.map_or(Page::EMPTY, |moment| store.sweep(moment, *lane, *after, read.room)))
+            Wanted::Sweep(after) => {
+                let lanes = read.lanes.iter().map(|held| held.lane);
+                let known = lanes.filter_map(|lane| Some((lane, relay.source.read_up_to(relay.connection, lane)?)));
+                Answer::Page(store.sweep(&known.collect(), *after, read.room))
             }
             Wanted::Rows(rows) => return Reply::Read(Answer::Page(store.load(rows, read.room))),
         };

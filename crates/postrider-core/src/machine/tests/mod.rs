@@ -20,6 +20,7 @@ mod random;
 mod rng;
 mod settling_ahead;
 mod speed;
+mod sweeping;
 mod table;
 mod waiting;
 mod world;

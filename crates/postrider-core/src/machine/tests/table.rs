@@ -222,18 +222,21 @@ impl Table {
                     }
                 }
             }
-            Wanted::Sweep(lane, after) => {
+            Wanted::Sweep(after) => {
+                let mut reached = RowId(i64::MAX);
                 for (id, stored) in self.rows.range(after.0 + 1..) {
-                    let old = self.given.get(lane).is_some_and(|(_, given)| given.contains(id));
-                    if stored.lane == *lane
+                    let old = self.given.get(&stored.lane).is_some_and(|(_, given)| given.contains(id));
+                    if read.held(stored.lane).is_some()
                         && old
                         && stored.ordinary()
                         && stored.deliver_at.is_none()
                         && !page.take(self.view(*id, stored, now))
                     {
+                        reached = page.page.rows.last().map_or(*after, |row| row.id);
                         break;
                     }
                 }
+                page.page.reached = read.lanes.iter().map(|held| (held.lane, reached)).collect();
             }
         }
         Ok(page.page)

@@ -70,7 +70,7 @@ pub async fn rows_of_a_lane_that_starts_carefully_come_as_heads(harness: &dyn St
         assert_eq!(matches!(row.content, Content::Message(_)), row.lane == mixed[0].lane, "{row:?}");
     }
     let lane = |row: &Row| *careful(&bench.lanes).iter().find(|held| held.lane == row.lane).unwrap();
-    let page: Page = bench.source.sweep(lane(&rows[0]), RowId(0), ROOM).await.unwrap();
+    let page: Page = bench.source.sweep(&careful(&bench.lanes), RowId(0), ROOM).await.unwrap();
     assert!(page.rows.iter().all(|row| matches!(row.content, Content::Head(_))) && !page.rows.is_empty());
     let held = [lane(&rows[0]), lane(&rows[1])];
     bench.settle(&[settlement(&rows[0], SET_ASIDE), settlement(&rows[1], retry(SOON))]).await;
