@@ -101,9 +101,12 @@ fn hunt(bug: &Bug, programs: &Programs, logs: &Path) -> Result<std::result::Resu
             continue;
         }
         let report: Value = serde_json::from_str(&fs::read_to_string(out.join("report.json"))?)?;
-        let broken = broken(&report);
+        let (broken, took) = (broken(&report), started.elapsed());
+        if took > LIMIT {
+            return Ok(Err(format!("found by {} after {}, too late", broken.join(" "), seconds(took))));
+        }
         if broken.iter().any(|id| bug.by.contains(id)) {
-            return Ok(Ok(format!("{} in {} (seed {seed})", broken.join(" "), seconds(started.elapsed()))));
+            return Ok(Ok(format!("{} in {} (seed {seed})", broken.join(" "), seconds(took))));
         }
         other = broken.join(" ");
     }
