@@ -83,6 +83,7 @@ macro_rules! store_suite {
                 what_is_committed_is_read_and_settled
                 nothing_is_read_twice_in_steady_state
                 a_lane_that_is_regained_is_read_from_its_beginning
+                a_lane_that_was_left_out_once_is_read_from_its_beginning
                 a_lane_acquired_later_is_read_from_its_beginning_while_the_others_go_on
                 a_row_of_a_lane_that_is_not_held_is_not_read
                 a_page_is_bounded_by_rows
