@@ -395,6 +395,7 @@ async fn rows_with_nonsense_in_every_nullable_column_come_as_malformed_and_stop_
             destination: postrider_core::DestinationName::new("d"),
             kind: postrider_core::ErrorKind::Rejected,
             text: "no\0".to_owned(),
+            moment: 1,
         }];
         let dead =
             Outcome::Dead { reason: postrider_core::DeadReason::Attempts, attempts: 1, waiting_for: None, failures };

@@ -460,7 +460,7 @@ impl Machine {
     ) {
         self.note_dead(row, id, reason, text.to_owned());
         let text = settle::shortened(text);
-        let failure = FailedAttempt { destination: DestinationName::new(""), kind, text };
+        let failure = FailedAttempt { destination: DestinationName::new(""), kind, text, moment: 0 };
         self.bury(row, reason, vec![failure]);
     }
 
@@ -478,6 +478,7 @@ impl Machine {
             destination: DestinationName::new(""),
             kind: ErrorKind::Config,
             text: text.to_owned(),
+            moment: 0,
         });
         if let Some(id) = entry.message.as_ref().map(|message| message.id) {
             self.notes.push(Note::Nowhere { id, text: text.to_owned() });

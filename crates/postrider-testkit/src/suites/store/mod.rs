@@ -107,6 +107,7 @@ macro_rules! store_suite {
                 a_lane_that_was_not_given_is_not_settled
                 the_three_answers_of_a_settle_can_be_told_apart
                 the_same_settlement_twice_is_harmless
+                what_fails_again_after_a_replay_is_recorded
                 the_last_ten_failures_are_kept
                 a_large_batch_is_settled_whole
             }
