@@ -10,9 +10,9 @@ use crate::redact;
 
 /// Starts logging.
 pub(crate) fn start(log: &Log) {
-    // The clients' own chatter is shown from `debug` on.
+    // At `debug` one can read what the relay does; the clients' own chatter, with every statement, comes with `trace`.
     let filter = match log.level.as_str() {
-        level @ ("debug" | "trace") => EnvFilter::new(level),
+        level @ "trace" => EnvFilter::new(level),
         level => EnvFilter::new(format!(
             "warn,postrider={level},postrider_core={level},postrider_relay={level},postrider_stores={level},postrider_brokers={level}"
         )),

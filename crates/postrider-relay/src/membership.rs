@@ -5,6 +5,7 @@ use postrider_core::{RelayId, Result, Tick};
 
 use crate::leaseholder::LeaseNews;
 use crate::report::Report;
+use crate::telemetry;
 
 /// The membership. Without one the machine holds no lane.
 #[derive(Debug, Default)]
@@ -37,6 +38,9 @@ impl Membership {
         machine: &mut Machine,
         report: &mut Report,
     ) -> Result<()> {
+        if self.leaving == 0 {
+            telemetry::membership(&news);
+        }
         match news {
             LeaseNews::Away(error) => report.store_away(error)?,
             LeaseNews::Left => self.leaving = self.leaving.saturating_sub(1),

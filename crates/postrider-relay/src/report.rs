@@ -65,12 +65,11 @@ impl Report {
             self.stuck.hear(note);
         }
         let snapshot = &mut self.snapshot;
+        if is_recorded(note) {
+            snapshot.last_progress = Some(Instant::now());
+        }
         match note {
-            Note::Delivered(count) => {
-                snapshot.delivered += count;
-                snapshot.last_progress = Some(Instant::now());
-            }
-            Note::Read(_) => snapshot.last_progress = Some(Instant::now()),
+            Note::Delivered(count) => snapshot.delivered += count,
             Note::Accepted(name, count) => {
                 if let Some(found) = snapshot.destinations.iter_mut().find(|found| found.name == *name) {
                     found.accepted += count;
@@ -102,7 +101,8 @@ impl Report {
                 self.absence.end();
                 snapshot.store_error = None;
             }
-            Note::Nowhere { .. }
+            Note::Read(_)
+            | Note::Nowhere { .. }
             | Note::SetAside(_)
             | Note::Paused(..)
             | Note::Resumed(_)
@@ -235,4 +235,12 @@ impl Report {
         self.snapshot.lanes.clear();
         self.snapshot
     }
+}
+/// Whether something became of messages and stands in the outbox. What is only read, or accepted by a broker and not recorded,
+/// is no progress: with the outbox locked it goes on until the window is full.
+const fn is_recorded(note: &Note) -> bool {
+    matches!(
+        note,
+        Note::Delivered(_) | Note::Retry { .. } | Note::Dead { .. } | Note::Dropped { .. } | Note::SetAside(_)
+    )
 }

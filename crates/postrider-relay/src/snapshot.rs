@@ -80,7 +80,7 @@ pub struct RelaySnapshot {
     pub dead: u64,
     /// Messages dropped since the start because their time had passed and `on_expire` says so.
     pub dropped: u64,
-    /// When it last delivered or read something.
+    /// When it last recorded what became of a message: delivered, to be tried again, set aside, given up or dropped.
     pub last_progress: Option<Instant>,
 }
 

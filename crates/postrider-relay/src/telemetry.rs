@@ -6,9 +6,10 @@ use std::time::Instant;
 
 use metrics::{counter, gauge, histogram};
 use postrider_core::machine::Note;
-use postrider_core::{DeadReason, DestinationName, ErrorKind, Finding, Level, StoreStatus};
+use postrider_core::{DeadReason, DestinationName, ErrorKind, Finding, Level, Start, StoreStatus};
 
 use crate::causes::Cause;
+use crate::leaseholder::LeaseNews;
 use crate::snapshot::RelaySnapshot;
 
 /// A metric: its name, its kind, its labels, and what it says.
@@ -126,15 +127,39 @@ pub(crate) fn publish_took(destination: &DestinationName, started: Instant) {
     histogram!(PUBLISH_SECONDS, "destination" => destination.to_string()).record(started.elapsed());
 }
 
+/// Logs which lanes come and go.
+pub(crate) fn membership(news: &LeaseNews) {
+    match news {
+        LeaseNews::Joined(id) => tracing::debug!(%id, "this relay joined the others of its outbox"),
+        LeaseNews::Gained(lanes) => {
+            let after_a_death = lanes.iter().filter(|held| held.start == Start::Careful).count();
+            tracing::info!(lanes = lanes.len(), after_a_death, "lanes were taken");
+        }
+        LeaseNews::Lost(lanes) => tracing::warn!(lanes = lanes.len(), "lanes belong to another relay now"),
+        LeaseNews::Surplus(lanes) => tracing::info!(lanes = lanes.len(), "lanes are handed to another relay"),
+        LeaseNews::Evicted => tracing::warn!("the lease ran out and the lanes went to others; joining again"),
+        LeaseNews::Trusted(_) | LeaseNews::Left | LeaseNews::Away(_) => {}
+    }
+}
+
 /// Counts and logs what the machine noted; with the last failure, where that is a retry.
 pub(crate) fn note(note: &Note, cause: Option<&Cause>) {
     match note {
-        Note::Read(count) => counter!(READ).increment(*count),
+        Note::Read(count) => {
+            counter!(READ).increment(*count);
+            tracing::debug!(count, "messages were read");
+        }
         Note::Accepted(destination, count) => {
             counter!(ACCEPTED, "destination" => destination.to_string()).increment(*count);
         }
-        Note::Delivered(count) => counter!(DELIVERED).increment(*count),
-        Note::SetAside(count) => counter!(SET_ASIDE).increment(*count),
+        Note::Delivered(count) => {
+            counter!(DELIVERED).increment(*count);
+            tracing::debug!(count, "messages were delivered, and that is recorded");
+        }
+        Note::SetAside(count) => {
+            counter!(SET_ASIDE).increment(*count);
+            tracing::debug!(count, "messages were set aside");
+        }
         Note::Failed { id, topic, destination, kind, text } => {
             counter!(FAILED, "destination" => destination.to_string(), "kind" => kind.as_str()).increment(1);
             tracing::debug!(%id, %topic, %destination, %kind, error = %text, "publish failed");
@@ -155,10 +180,11 @@ pub(crate) fn note(note: &Note, cause: Option<&Cause>) {
         }
         // Its retry follows and says why.
         Note::Nowhere { .. } => {}
-        Note::Dead { id, row, reason, text, .. } => {
+        Note::Dead { id, row, topic, reason, text, .. } => {
             counter!(DEAD, "reason" => reason.as_str()).increment(1);
             let id = id.map(|id| id.to_string()).unwrap_or_default();
-            tracing::error!(id, row = row.0, %reason, error = %text, "message is dead; see `postrider dead list`");
+            let topic = topic.as_ref().map(ToString::to_string).unwrap_or_default();
+            tracing::error!(id, row = row.0, topic, %reason, error = %text, "message is dead; see `postrider dead list`");
         }
         Note::Dropped { id, topic } => {
             counter!(DROPPED).increment(1);

@@ -1,6 +1,7 @@
 //! The `errors` column: the last ten failed attempts of a row as a JSON array.
 //!
-//! Each entry is an object: `at` (RFC 3339, the database's clock), `relay`, `attempt`, `destination`, `kind`, `text`.
+//! Each entry is an object: `at` (RFC 3339, the database's clock), `relay`, `attempt`, `destination`, `kind`, `text`,
+//! `moment`.
 
 use std::time::Duration;
 
@@ -18,8 +19,8 @@ pub(crate) const LONGEST_TEXT: usize = 1_000;
 #[cfg(any(feature = "memory", feature = "sqlite"))]
 /// The column after these failures: what was there, then they, the last ten of all.
 ///
-/// A column that is no JSON array is replaced. An attempt that is recorded already (same relay, attempt and
-/// destination) is not recorded again, so that settling twice changes nothing.
+/// A column that is no JSON array is replaced. A failure that is recorded already (same relay, attempt, destination and
+/// moment) is not recorded again, so that settling twice changes nothing.
 pub(crate) fn appended(
     column: Option<&str>,
     at: Timestamp,
@@ -32,13 +33,14 @@ pub(crate) fn appended(
     for failure in failures {
         let destination = failure.destination.as_str();
         let known = entries.iter().any(|entry| {
-            entry["relay"] == relay.as_str() && entry["attempt"] == attempt.0 && entry["destination"] == destination
+            let is_same_attempt = entry["relay"] == relay.as_str() && entry["attempt"] == attempt.0;
+            is_same_attempt && entry["destination"] == destination && entry["moment"] == failure.moment
         });
         if !known {
             let text: String = failure.text.chars().take(LONGEST_TEXT).collect();
             entries.push(json!({
                 "at": rfc3339(at), "relay": relay, "attempt": attempt.0,
-                "destination": destination, "kind": failure.kind.as_str(), "text": text,
+                "destination": destination, "kind": failure.kind.as_str(), "text": text, "moment": failure.moment,
             }));
         }
     }
@@ -109,7 +111,8 @@ mod tests {
     use super::*;
 
     fn failure(text: &str) -> FailedAttempt {
-        FailedAttempt { destination: DestinationName::new("d"), kind: ErrorKind::Rejected, text: text.to_owned() }
+        let destination = DestinationName::new("d");
+        FailedAttempt { destination, kind: ErrorKind::Rejected, text: text.to_owned(), moment: 1 }
     }
 
     #[test]

@@ -73,8 +73,12 @@ async fn one_statement_records_every_outcome_and_keeps_the_history() {
     let mut rows = relay.read_all().await;
     rows.sort_by_key(|row| row.id);
     let east = DestinationName::new("east");
-    let failures =
-        vec![FailedAttempt { destination: east.clone(), kind: ErrorKind::Rejected, text: "no \"x\" \\ \0".into() }];
+    let failures = vec![FailedAttempt {
+        destination: east.clone(),
+        kind: ErrorKind::Rejected,
+        text: "no \"x\" \\ \0".into(),
+        moment: 1,
+    }];
     let outcomes = [
         Outcome::Delivered,
         Outcome::Retry {

@@ -163,7 +163,8 @@ fn paused_verdict(paused: &DestinationReport) -> Verdict {
     let since = Duration::from_secs_f64(paused.paused_seconds.unwrap_or_default().clamp(0.0, 1e9));
     let next = match paused.kind.as_deref() {
         Some("config") => {
-            "correct the configuration of the broker (`postrider check` says more); no message loses an attempt meanwhile"
+            "correct the configuration of the broker (`postrider check` says more); an attempt is charged only to what fails \
+             after another message was accepted"
         }
         Some("rejected") => {
             "every message is rejected there: see to the receiver; no message loses an attempt meanwhile"

@@ -76,7 +76,7 @@ impl Case {
 
     /// Runs it in a fresh outbox.
     pub fn take(&self, place: &Place) -> Result<Verdict, String> {
-        // With many lanes each is swept soon: all of them are once in ten minutes.
+        // The first sweep begins with the first lane's turn, which comes the sooner the more lanes there are.
         let migrate = ["migrate", "--lanes", if self.step() == "sweep" { "1024" } else { "8" }];
         if self.step() == "migrate" {
             self.once(place, &migrate)?;

@@ -40,14 +40,20 @@ pub(super) enum Found {
 impl Machine {
     pub(super) fn answered(&mut self, now: Tick, read: Read, answer: Answer) {
         let goes_on = read.goes_on(&answer);
-        let Read { ticket, wanted, lanes, .. } = read;
+        let Read { ticket, wanted, mut lanes, .. } = read;
         self.schedule.read_ended();
+        if matches!(wanted, Wanted::New | Wanted::Sweep(_)) {
+            lanes.retain(|held| self.schedule.is_told(held.lane));
+        }
         match answer {
             Answer::NotMade => self.is_still_wanted(&wanted),
             Answer::Failed(error) => self.read_failed(now, &wanted, &error),
             Answer::Keys(keys) => self.walked(&wanted, &keys),
             Answer::Page(page) => {
-                self.store_is_back();
+                // A step of a sweep that looked at nothing may not have asked the store anything.
+                if !matches!(wanted, Wanted::Sweep(_)) || !page.reached.is_empty() {
+                    self.store_is_back();
+                }
                 if wanted == Wanted::New {
                     let is_light = page.weight() <= self.settings.window_bytes / LIGHT_PAGES;
                     self.schedule.set_backlog(goes_on && is_light);
@@ -82,8 +88,9 @@ impl Machine {
             Wanted::Key(lane, key) => self.looked(ticket, lanes, lane, &key, page),
             Wanted::Walk(..) => {}
             Wanted::Rows(rows) => self.loaded(lanes, &rows, page),
-            Wanted::Sweep(_) => {
-                self.schedule.swept(now, page.reached.values().copied().max(), self.settings.sweep_round);
+            Wanted::Sweep(after) => {
+                let reached = page.reached.values().copied().min();
+                self.schedule.swept(now, after, reached, self.settings.sweep_round);
                 let found = self.admit_all(ticket, lanes, page.rows, Found::Reading);
                 if found > 0 {
                     self.notes.push(Note::SweepFound(found));
@@ -453,7 +460,7 @@ impl Machine {
     ) {
         self.note_dead(row, id, reason, text.to_owned());
         let text = settle::shortened(text);
-        let failure = FailedAttempt { destination: DestinationName::new(""), kind, text };
+        let failure = FailedAttempt { destination: DestinationName::new(""), kind, text, moment: 0 };
         self.bury(row, reason, vec![failure]);
     }
 
@@ -471,6 +478,7 @@ impl Machine {
             destination: DestinationName::new(""),
             kind: ErrorKind::Config,
             text: text.to_owned(),
+            moment: 0,
         });
         if let Some(id) = entry.message.as_ref().map(|message| message.id) {
             self.notes.push(Note::Nowhere { id, text: text.to_owned() });

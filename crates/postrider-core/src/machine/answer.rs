@@ -177,13 +177,14 @@ impl Machine {
         let wait = error.delay().map_or(wait, |asked| wait.max(asked));
         let one = Destinations::one(destination);
         let holds = self.on_dead(row) == OnDead::Hold;
+        let moment = self.next_moment();
         let Some(entry) = self.window.get_mut(row) else { return };
         let first_failure = entry.failed.is_empty();
         entry.failed = entry.failed.with(one);
         entry.exhausted = entry.exhausted.with(exhausted);
         entry.troubles.retry_after = entry.troubles.retry_after.max(wait);
         let text = super::settle::shortened(&error.story());
-        entry.troubles.failures.push(FailedAttempt { destination: name, kind: error.kind(), text });
+        entry.troubles.failures.push(FailedAttempt { destination: name, kind: error.kind(), text, moment });
         let key = entry.key;
         // A row that is given up and does not hold its key lets it go on once that is settled. One that is still owed
         // elsewhere goes on being owed here too.

@@ -136,11 +136,11 @@ impl Careful {
     }
 
     /// A sweep and a look at a key bring rows again that are in the window, and with the due ones come those that went back
-    /// untried: as heads, as long as they need care.
-    fn start(&self, lane: Lane, wanted: &Wanted, window: &Window, keys: &Keys) -> Start {
+    /// untried: as heads, as long as they need care. `untried` are the lanes of which the window has some.
+    fn start(&self, lane: Lane, wanted: &Wanted, untried: &BTreeSet<Lane>, window: &Window, keys: &Keys) -> Start {
         let again = match wanted {
             Wanted::Due(_) => self.has_outside(lane),
-            Wanted::Sweep(_) => self.has_outside(lane) || self.untried(window).any(|entry| entry.lane == lane),
+            Wanted::Sweep(_) => self.has_outside(lane) || untried.contains(&lane),
             Wanted::Key(of, key) if *of == lane => {
                 self.has_outside(lane) || self.untried(window).any(|entry| entry.is_of(key, keys))
             }
@@ -165,7 +165,11 @@ impl Machine {
 
     /// The lanes held, as a read of this kind is to treat them.
     pub(super) fn lanes_for(&self, wanted: &Wanted) -> Vec<HeldLane> {
-        let start = |held: &HeldLane| self.careful.start(held.lane, wanted, &self.window, &self.keys);
+        let untried = match wanted {
+            Wanted::Sweep(_) => self.careful.untried(&self.window).map(|entry| entry.lane).collect(),
+            _ => BTreeSet::new(),
+        };
+        let start = |held: &HeldLane| self.careful.start(held.lane, wanted, &untried, &self.window, &self.keys);
         self.held.values().map(|held| HeldLane { start: start(held), ..*held }).collect()
     }
 

@@ -161,6 +161,12 @@ impl Schedule {
         }
     }
 
+    /// Whether a read that is answered now was sent since the lane was gained. Until the source forgot what it remembers of
+    /// it, none was that hangs on that memory.
+    pub(super) fn is_told(&self, lane: Lane) -> bool {
+        !self.left_out.contains(&lane)
+    }
+
     /// What a read of new rows tells the source of these lanes.
     fn tell(&mut self, lanes: &mut Vec<HeldLane>) {
         let left_out = std::mem::take(&mut self.left_out);
@@ -244,10 +250,11 @@ impl Schedule {
         self.walks.push_front((lane, Some(after)));
     }
 
-    /// A step of a sweep came as far as this row; not at all where no lane was read up to date.
-    pub(super) fn swept(&mut self, now: Tick, reached: Option<RowId>, round: Duration) {
+    /// A step of a sweep behind a row came as far as another; not at all where no lane was read up to date. One that came
+    /// no further is the last one, as that to the end.
+    pub(super) fn swept(&mut self, now: Tick, after: RowId, reached: Option<RowId>, round: Duration) {
         let (pause, next) = match reached {
-            Some(RowId(i64::MAX)) => (round, None),
+            Some(row) if row <= after || row.0 == i64::MAX => (round, None),
             Some(_) => (SWEEP_PAUSE, reached),
             None => (SWEEP_AGAIN.min(round), self.swept_to),
         };
@@ -357,7 +364,7 @@ impl Machine {
                 let (lane, after) = self.schedule.walks.pop_front()?;
                 Some((Wanted::Walk(lane, after), WALK_PAGE))
             }
-            Kind::Sweep => (now >= self.schedule.next_sweep).then_some((Wanted::Sweep(self.schedule.swept_to.unwrap_or(RowId(0))), free)),
+            Kind::Sweep => self.next_step(now).map(|after| (Wanted::Sweep(after), free)),
         }
     }
 
@@ -380,6 +387,18 @@ impl Machine {
             }
         }
         None
+    }
+
+    /// The row behind which the next step of a sweep begins, if it is its time.
+    fn next_step(&mut self, now: Tick) -> Option<RowId> {
+        if now < self.schedule.next_sweep {
+            return None;
+        }
+        if !self.held.keys().any(|lane| self.schedule.is_begun(*lane)) {
+            self.schedule.next_sweep = now + SWEEP_AGAIN.min(self.settings.sweep_round);
+            return None;
+        }
+        Some(self.schedule.swept_to.unwrap_or(RowId(0)))
     }
 
     /// One lane after the other has its waiting keys walked. The first turn is also when the first sweep begins.

@@ -74,6 +74,10 @@ pub struct FailedAttempt {
     pub kind: ErrorKind,
     /// What was said, at most 1,000 characters.
     pub text: String,
+    /// When it was, by the relay's own count of what it sent and met. With the relay's id it tells a failure that is recorded
+    /// twice from two that are alike: after a replay attempts are counted from 1 again. 0 for what is not to stand there
+    /// twice.
+    pub moment: u64,
 }
 
 /// What became of a row.

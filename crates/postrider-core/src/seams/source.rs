@@ -34,9 +34,9 @@ pub struct Page {
     /// Whether the database is not the one it was (restarted after a crash, failed over): the relay must drop all
     /// trust in its leases, join again and read every lane anew.
     pub discontinued: bool,
-    /// How far lanes are read or [swept](Source::sweep). Of a read, where there is more and more is known than the rows tell: of the rows that were there when
-    /// the reading of the lane began, none with this id or a lower one is still to come; the highest id where all came.
-    /// Without it, what waits in the table of a lane with few new rows waits until the whole backlog of the others is read.
+    /// How far lanes are [swept](Source::sweep), or read, where there is more and more is known than the rows tell: of the
+    /// rows that were there when the reading of the lane began, none with this id or a lower one is still to come; the
+    /// highest id where all came. Without it, what waits in the table of a lane with few new rows waits until the whole backlog of the others is read.
     pub reached: BTreeMap<Lane, RowId>,
 }
 
@@ -83,9 +83,9 @@ pub trait Source: Send + Debug {
     /// A step of a sweep: ordinary pending rows of these lanes that were visible long ago, by ascending id from `after` on.
     /// It must find nothing but rows that are in the window.
     ///
-    /// A step is short, however many rows lie there that are no finds: [`reached`](Page::reached) says how far it came in
-    /// each lane that was swept, with the highest id at the end of the table. Only lanes that are read up to date are swept:
-    /// the others are not among them, and where none is, nothing was looked at.
+    /// A step is short, however many rows lie there that are no finds: [`reached`](Page::reached) says how far it came, the
+    /// same row beyond `after` for every lane that was swept, and `RowId(i64::MAX)` at the end of the table. Only lanes that
+    /// are read up to date are swept: the others are not among them, and where none is, nothing was looked at.
     async fn sweep(&mut self, lanes: &[HeldLane], after: RowId, room: Room) -> Result<Page>;
 
     /// The rows of these ids whole, whatever the start of their lanes, by ascending id; those that are neither pending

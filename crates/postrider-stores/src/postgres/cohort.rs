@@ -143,7 +143,7 @@ impl Cohorts {
             match &mut at_rest {
                 Some(known) => {
                     known.lanes.extend(wanted);
-                    if read.is_behind(&known.read) {
+                    if read.is_older_than(&known.read) {
                         known.read = read.clone();
                     }
                 }
@@ -185,13 +185,13 @@ mod tests {
         for lane in 1..=4 {
             cohorts.follow(&(1..=lane).map(|lane| held(lane, 1)).collect::<Vec<_>>());
         }
-        for (cohort, point) in cohorts.list.iter_mut().zip(["7:7:", "6:6:", "4:4:", "5:5:"]) {
+        for (cohort, point) in cohorts.list.iter_mut().zip(["6:7:", "6:7:6", "4:4:", "5:5:"]) {
             cohort.read = at(point);
         }
         cohorts.list[2].walk = at("9:9:").map(|until| Walk { until, last: 0, end: 0 });
         let some = cohorts.at_rest(&[held(1, 1), held(2, 1), held(3, 1)]).unwrap();
         assert_eq!(some.lanes.into_keys().collect::<Vec<_>>(), [Lane(1), Lane(2)]);
-        assert_eq!(Some(some.read), at("6:6:"));
+        assert_eq!(Some(some.read), at("6:7:6"));
         assert_eq!(cohorts.at_rest(&[held(3, 1)]), None, "it is walked");
         assert_eq!(cohorts.at_rest(&[]), None);
     }

@@ -349,13 +349,17 @@ pub(super) const KEY: Pages = Pages {
 /// Ordinary rows that were visible long ago: `$2` lanes, a bit for each, `$3` P, `$4` the limit, `$5` the last id, `$6`
 /// the end of the span.
 pub(super) const SWEEP: Pages = pages!(
-    "
+    concat!(
+        "
         select * from {outbox}
-         where case when lane between 0 and 4095 then get_bit($2, lane) = 1 end
+         where ",
+        of_the_lanes!(),
+        "
            and id > $5 and id <= $6 and state = 0 and next_attempt_at is null and deliver_at is null
            and pg_visible_in_snapshot(xid, (select $3::text::pg_snapshot))
          order by id limit $4
-      ",
+      "
+    ),
     "id",
     "$7"
 );

@@ -131,7 +131,7 @@ fn unfinished(me: RelayId, settlement: &Settlement, failures: &[FailedAttempt]) 
             failure.text.chars().take(LONGEST_TEXT).map(|c| if c == '\0' { '\u{fffd}' } else { c }).collect();
         let entry = json!({
             "relay": me.to_string(), "attempt": settlement.attempt.0, "destination": failure.destination.as_str(),
-            "kind": failure.kind.as_str(), "text": text,
+            "kind": failure.kind.as_str(), "text": text, "moment": failure.moment,
         });
         let mut text = entry.to_string();
         text.pop();

@@ -547,17 +547,17 @@ impl Source for PostgresSource {
     }
 
     async fn sweep(&mut self, lanes: &[HeldLane], after: RowId, room: Room) -> Result<Page> {
-        if self.trusted.is_none() || self.trusted != self.link.standing() {
+        if room.rows == 0 || self.trusted.is_none() || self.trusted != self.link.standing() {
             return Ok(Page::EMPTY);
         }
         let Some(swept) = self.cohorts.at_rest(lanes) else { return Ok(Page::EMPTY) };
         let began = Instant::now();
         let (bits, careful) = (swept.bits(), careful(lanes));
         let (bytes, limit) = (count(room.bytes), count(room.rows));
-        // Ids begin at 1: a walk in spans from further down would hardly end.
+        // Ids begin at 1.
         let (mut after, end) = (after.0.max(0), self.end_of_sweep(after).await?);
         loop {
-            let (upto, started) = (self.stride.from(after), Instant::now());
+            let (upto, started) = (self.stride.from(after, end), Instant::now());
             let parameters: [Parameter<'_>; 7] = [
                 (&bytes, Type::INT8),
                 (&bits, Type::BYTEA),

@@ -1,39 +1,48 @@
 //! How many row numbers one statement of a sweep passes, so that it is short whatever lies there.
 //!
 //! Rows that were delivered while somebody holds a transaction open cannot be vacuumed, and rows that wait lie in their
-//! thousands: a statement passes either without anything to show for it, and neither the server nor its estimates tell
-//! beforehand. So the next statement is made by how long the last one took.
+//! thousands: a statement passes either without anything to show for it. Below them lie all the numbers that were ever
+//! given and are gone, which cost nothing. Neither the server nor its estimates tell beforehand, so the next statement is
+//! made by how long the last one took.
 
 use std::time::Duration;
 
-/// What a statement of a sweep may take. Reading stands still so long: it is a part of the latency at 99 of 100.
+/// What the server may work for one statement. Reading stands still so long: it is a part of the latency at 99 of 100.
 const LONG: Duration = Duration::from_millis(2);
 /// A statement this quick may pass twice as much.
 const SHORT: Duration = Duration::from_millis(1);
-/// The fewest and the most row numbers of one statement. The most bounds what a first statement behind a gap costs.
+/// The fewest row numbers of one statement.
 const FEWEST: i64 = 2_048;
-const MOST: i64 = 65_536;
+/// A statement passes no more than one of so many parts of what is left: a long way over nothing is short in statements,
+/// and what is dense and stands at the end, where new rows are, is not met by a stride that grew on the way.
+const PARTS: i64 = 64;
 
 /// The row numbers of one statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stride(i64);
+pub(super) struct Stride {
+    numbers: i64,
+    /// The quickest statement so far, which is about the way to the server and back.
+    quickest: Duration,
+}
 
 impl Stride {
-    pub(super) const FIRST: Self = Self(4 * FEWEST);
+    pub(super) const FIRST: Self = Self { numbers: 4 * FEWEST, quickest: Duration::MAX };
 
-    /// The last row number of a statement that begins behind this one.
-    pub(super) const fn from(self, after: i64) -> i64 {
-        after.saturating_add(self.0)
+    /// The last row number of a statement that begins behind one, on the way to another.
+    pub(super) fn from(self, after: i64, end: i64) -> i64 {
+        let most = (end.saturating_sub(after) / PARTS).max(FEWEST);
+        after.saturating_add(self.numbers.min(most))
     }
 
     /// The stride of the next statement, by how long this one took.
     pub(super) fn next(self, took: Duration) -> Self {
-        let numbers = match took {
-            _ if took > LONG => self.0 / 2,
-            _ if took < SHORT => self.0 * 2,
-            _ => self.0,
+        let quickest = self.quickest.min(took);
+        let numbers = match took.saturating_sub(quickest) {
+            worked if worked > LONG => self.numbers / 2,
+            worked if worked < SHORT => self.numbers.saturating_mul(2),
+            _ => self.numbers,
         };
-        Self(numbers.clamp(FEWEST, MOST))
+        Self { numbers: numbers.max(FEWEST), quickest }
     }
 }
 
@@ -41,14 +50,41 @@ impl Stride {
 mod tests {
     use super::*;
 
+    fn millis(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
     #[test]
-    fn a_slow_statement_halves_the_next_and_a_quick_one_doubles_it_within_bounds() {
-        let stride = Stride::FIRST;
-        assert_eq!(stride.next(Duration::from_millis(3)), Stride(2 * FEWEST));
-        assert_eq!(stride.next(Duration::from_micros(1_500)), stride);
-        assert_eq!(stride.next(Duration::from_micros(100)), Stride(8 * FEWEST));
-        assert_eq!(Stride(FEWEST).next(Duration::from_secs(1)), Stride(FEWEST));
-        assert_eq!(Stride(MOST).next(Duration::ZERO), Stride(MOST));
-        assert_eq!(Stride(MOST).from(i64::MAX - 1), i64::MAX);
+    fn a_slow_statement_halves_the_next_and_a_quick_one_doubles_it() {
+        let stride = Stride { numbers: 8 * FEWEST, quickest: Duration::ZERO };
+        assert_eq!(stride.next(millis(3)).numbers, 4 * FEWEST);
+        assert_eq!(stride.next(Duration::from_micros(1_500)).numbers, 8 * FEWEST);
+        assert_eq!(stride.next(Duration::from_micros(100)).numbers, 16 * FEWEST);
+        assert_eq!(Stride { numbers: FEWEST, ..stride }.next(millis(1_000)).numbers, FEWEST);
+    }
+
+    #[test]
+    fn the_way_to_the_server_is_no_work_of_the_server() {
+        let mut stride = Stride::FIRST;
+        for _ in 0..10 {
+            stride = stride.next(millis(30));
+        }
+        assert_eq!(stride.numbers, Stride::FIRST.numbers << 10);
+        assert_eq!(stride.next(millis(33)).numbers, Stride::FIRST.numbers << 9);
+    }
+
+    #[test]
+    fn ten_thousand_million_numbers_that_are_gone_are_passed_in_hundreds_of_statements_and_the_end_is_met_slowly() {
+        let (end, dense) = (10_000_000_000, 600_000);
+        let (mut stride, mut after, mut statements, mut most) = (Stride::FIRST, 0, 0, 0);
+        while after < end {
+            let upto = stride.from(after, end);
+            let passed = upto - after.max(end - dense);
+            most = most.max(passed);
+            let worked = Duration::from_nanos(430 * u64::try_from(passed).unwrap_or(0));
+            (stride, after, statements) = (stride.next(Duration::from_micros(200) + worked), upto, statements + 1);
+        }
+        assert!(statements < 1_000, "{statements}");
+        assert!(most <= 20_000, "{most} in one statement, which is nine milliseconds");
     }
 }

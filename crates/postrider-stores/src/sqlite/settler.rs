@@ -189,7 +189,8 @@ with recursive n (i) as (select 1 union all select i + 1 from n where i < 200) s
 
     fn settlement(row: i64) -> Settlement {
         let text = "e".repeat(1_000);
-        let failures = vec![FailedAttempt { destination: DestinationName::new("d"), kind: ErrorKind::Rejected, text }];
+        let failures =
+            vec![FailedAttempt { destination: DestinationName::new("d"), kind: ErrorKind::Rejected, text, moment: 1 }];
         let (after, progress) = (Duration::ZERO, BTreeMap::new());
         Settlement {
             row: RowId(row),

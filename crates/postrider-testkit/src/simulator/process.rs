@@ -365,9 +365,8 @@ impl World {
                 match &read.wanted {
                     Wanted::Key(..) => self.see(Sight::Looked),
                     Wanted::Walk(..) => self.see(Sight::Walked),
-                    Wanted::Sweep(..) => self.see(Sight::Swept),
                     Wanted::Rows(..) => self.see(Sight::Beheaded),
-                    Wanted::New | Wanted::Due(_) => {}
+                    Wanted::New | Wanted::Due(_) | Wanted::Sweep(_) => {}
                 }
                 let relay = &mut self.relays[place];
                 let is_reading = relay.reading.is_some();

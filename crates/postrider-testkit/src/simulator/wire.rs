@@ -433,6 +433,9 @@ impl World {
                 self.rejoin(place);
             }
             Answer::Page(page) => {
+                if matches!(read.wanted, Wanted::Sweep(_)) && !page.reached.is_empty() {
+                    self.seen.see(Sight::Swept);
+                }
                 for row in &page.rows {
                     let stored = self.store.row(row.id.0);
                     if stored.gone || stored.state != row.state || stored.attempts != row.attempts {

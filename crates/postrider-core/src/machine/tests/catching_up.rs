@@ -160,6 +160,19 @@ fn a_page_that_was_read_under_an_earlier_term_does_not_count() {
 }
 
 #[test]
+fn a_page_that_was_read_before_a_lane_came_back_under_the_same_term_does_not_count() {
+    let mut late = Late { hand: Hand::new(1), rows: 0 };
+    let read = late.new_rows();
+    late.hand.lose();
+    late.hand.gain_again(Start::Clean);
+    late.hand.answer(read, vec![row(901, None)], false);
+    assert_eq!(late.hand.machine.window().0, 0, "what stood before it was forgotten with the lane");
+    let forgetting = late.new_rows();
+    assert_eq!(forgetting.lanes, []);
+    assert!(!late.hand.machine.is_idle(), "nothing of the lane is read");
+}
+
+#[test]
 fn a_lane_that_comes_back_under_the_same_term_is_forgotten_by_the_source_before_it_is_read() {
     let mut late = Late { hand: Hand::new(1), rows: 0 };
     let read = late.new_rows();

@@ -61,6 +61,47 @@ fn a_step_that_looked_at_nothing_or_failed_is_made_again() {
 }
 
 #[test]
+fn a_step_that_came_no_further_is_the_last_one_and_lanes_go_no_further_than_the_one_behind() {
+    let mut hand = Hand::with(1, |settings| settings.sweep_round = ROUND);
+    let (read, ..) = next_step(&mut hand);
+    let reached = BTreeMap::from([(Lane(0), RowId(500)), (Lane(1), RowId(100))]);
+    hand.machine.on(hand.now, Event::Answered(read, Answer::Page(Page { reached, ..Page::EMPTY })));
+    hand.act();
+    let (read, after, first) = next_step(&mut hand);
+    assert_eq!(after, RowId(100));
+    answer(&mut hand, read, Some(100), Vec::new());
+    let (_, after, second) = next_step(&mut hand);
+    assert!(after == RowId(0) && second >= first + ROUND, "{after:?} {second:?}");
+}
+
+#[test]
+fn a_step_that_looked_at_nothing_does_not_say_that_the_store_is_back() {
+    let mut hand = hand();
+    let (read, ..) = next_step(&mut hand);
+    answer(&mut hand, read, None, Vec::new());
+    let read = hand.read(|wanted| matches!(wanted, Wanted::New)).unwrap();
+    let error = Error::new(ErrorKind::Unavailable, "gone");
+    hand.machine.on(hand.now, Event::Answered(read, Answer::Failed(error)));
+    hand.machine.take_notes();
+    hand.now = hand.now + Duration::from_secs(5);
+    while let Some(read) = hand.read(|_| true) {
+        let is_sweep = matches!(read.wanted, Wanted::Sweep(_));
+        match is_sweep {
+            true => answer(&mut hand, read, None, Vec::new()),
+            false => {
+                let error = Error::new(ErrorKind::Unavailable, "gone");
+                hand.machine.on(hand.now, Event::Answered(read, Answer::Failed(error)));
+            }
+        }
+        let notes = hand.machine.take_notes();
+        assert!(!notes.iter().any(|note| matches!(note, Note::StoreBack)), "{notes:?}");
+        if is_sweep {
+            break;
+        }
+    }
+}
+
+#[test]
 fn what_a_step_finds_is_sent_and_told_of() {
     let mut hand = hand();
     let (read, ..) = next_step(&mut hand);

@@ -141,7 +141,12 @@ pub fn settlement(row: &Row, outcome: Outcome) -> Settlement {
 
 /// One failure at the destination `d`.
 pub fn failure(text: &str) -> FailedAttempt {
-    FailedAttempt { destination: DestinationName::new("d"), kind: ErrorKind::Rejected, text: text.to_owned() }
+    FailedAttempt {
+        destination: DestinationName::new("d"),
+        kind: ErrorKind::Rejected,
+        text: text.to_owned(),
+        moment: 1,
+    }
 }
 
 /// To be tried again after a while, one attempt charged at the destination `d`.

@@ -83,6 +83,7 @@ macro_rules! store_suite {
                 what_is_committed_is_read_and_settled
                 nothing_is_read_twice_in_steady_state
                 a_lane_that_is_regained_is_read_from_its_beginning
+                a_lane_that_was_left_out_once_is_read_from_its_beginning
                 a_lane_acquired_later_is_read_from_its_beginning_while_the_others_go_on
                 a_row_of_a_lane_that_is_not_held_is_not_read
                 a_page_is_bounded_by_rows
@@ -106,6 +107,7 @@ macro_rules! store_suite {
                 a_lane_that_was_not_given_is_not_settled
                 the_three_answers_of_a_settle_can_be_told_apart
                 the_same_settlement_twice_is_harmless
+                what_fails_again_after_a_replay_is_recorded
                 the_last_ten_failures_are_kept
                 a_large_batch_is_settled_whole
             }

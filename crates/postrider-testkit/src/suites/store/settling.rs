@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use postrider_core::{
-    Attempt, DeadFilter, DestinationName, HeldLane, Outcome, Position, Retrying, RowId, Settlement, Subject, Term,
+    Attempt, DeadFilter, DeadReason, DestinationName, FailedAttempt, HeldLane, Outcome, Position, Retrying, RowId,
+    Settlement, Subject, Term,
 };
 
 use super::StoreHarness;
@@ -134,6 +135,23 @@ pub async fn the_same_settlement_twice_is_harmless(harness: &dyn StoreHarness) {
     let given_up = explain(&mut bench, &rows[3]).await;
     assert_eq!(errors(&given_up).len(), 1, "{:?}", given_up.errors);
     assert_eq!(bench.operator.status(100).await.unwrap().pending.value(), 2);
+}
+
+/// After a replay attempts are counted from 1 again, and the same may be said once more: whoever mended one cause and
+/// replayed must not be told of it again.
+pub async fn what_fails_again_after_a_replay_is_recorded(harness: &dyn StoreHarness) {
+    let mut bench = Bench::new(harness).await;
+    let row = bench.one(harness, keyed("k")).await;
+    for (moment, said) in [(1, "cause"), (2, "cause"), (3, "another")] {
+        let failures = vec![FailedAttempt { moment, ..failure(said) }];
+        let dead = Outcome::Dead { reason: DeadReason::Attempts, attempts: 1, waiting_for: None, failures };
+        bench.settle(&[settlement(&row, dead)]).await;
+        let view = explain(&mut bench, &row).await;
+        let errors = errors(&view);
+        assert_eq!(errors.len(), usize::try_from(moment).unwrap(), "{errors:?}");
+        assert!(errors.last().unwrap().contains(said), "{errors:?}");
+        assert_eq!(bench.operator.replay(&DeadFilter::default(), 10).await.unwrap().len(), 1);
+    }
 }
 
 /// The `errors` column is bounded and keeps the newest.
