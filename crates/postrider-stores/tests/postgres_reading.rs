@@ -328,28 +328,6 @@ async fn the_walk_of_the_waiting_keys_goes_by_pages_and_names_each_key_once() {
 }
 
 #[tokio::test]
-async fn a_sweep_finds_only_what_everything_else_missed() {
-    let outbox = Outbox::fresh().await;
-    let mut relay = Relay::joined(&outbox.store).await;
-    outbox.enqueue(&[Message::new("t", "read").key("a")]).await;
-    assert!(relay.source.sweep(&relay.held, RowId(0), ROOM).await.unwrap().rows.is_empty(), "nothing is read yet");
-    let rows = relay.read_all().await;
-    assert_eq!(payloads(&relay.source.sweep(&relay.held, RowId(0), ROOM).await.unwrap().rows), ["read"]);
-    assert!(relay.source.sweep(&relay.held, rows[0].id, ROOM).await.unwrap().rows.is_empty());
-    outbox.enqueue(&[Message::new("t", "new").key("a")]).await;
-    assert_eq!(
-        payloads(&relay.source.sweep(&relay.held, RowId(0), ROOM).await.unwrap().rows),
-        ["read"],
-        "new rows are not swept"
-    );
-    outbox.sql("update postrider_outbox set state = 2 where payload = 'read'").await;
-    assert!(
-        relay.source.sweep(&relay.held, RowId(0), ROOM).await.unwrap().rows.is_empty(),
-        "waiting rows are not swept"
-    );
-}
-
-#[tokio::test]
 async fn rows_with_nonsense_in_every_nullable_column_come_as_malformed_and_stop_nothing() {
     let outbox = Outbox::fresh().await;
     let mut relay = Relay::joined(&outbox.store).await;
@@ -553,50 +531,4 @@ async fn in_large_pages_a_row_behind_its_keys_retrying_head_says_so() {
             assert_eq!(row.closed, if behind { Closed::ForAll } else { Closed::Open });
         }
     }
-}
-
-#[tokio::test]
-async fn a_sweep_passes_rows_that_nothing_may_remove_in_steps() {
-    let outbox = Outbox::fresh().await;
-    let mut relay = Relay::joined(&outbox.store).await;
-    let holder = outbox.client().await;
-    holder.batch_execute("begin; select pg_current_xact_id()").await.unwrap();
-    outbox
-        .sql(
-            "insert into postrider_outbox (topic, key, payload) select 't', 'k', '' from generate_series(1, 100000);
-             delete from postrider_outbox;
-             insert into postrider_outbox (topic, key, payload) values ('t', 'k', 'behind')",
-        )
-        .await;
-    relay.read_all().await;
-    let (mut after, mut steps, mut found) = (RowId(0), 0, Vec::new());
-    while after.0 < i64::MAX {
-        let page = relay.source.sweep(&relay.held, after, ROOM).await.unwrap();
-        assert_eq!(page.reached.len(), relay.held.len(), "lanes that share their point are swept together");
-        let reached = *page.reached.values().next().unwrap();
-        found.extend(payloads(&page.rows));
-        (after, steps) = (reached, steps + 1);
-    }
-    assert_eq!(found, ["behind"]);
-    assert!(steps > 1, "one statement passed everything");
-    holder.batch_execute("rollback").await.unwrap();
-}
-
-/// The numbers of all that ever went through an outbox lie below the rows that are there.
-#[tokio::test]
-async fn a_sweep_passes_numbers_that_are_gone_in_few_steps() {
-    let outbox = Outbox::fresh().await;
-    let mut relay = Relay::joined(&outbox.store).await;
-    outbox.enqueue(&[Message::new("t", "oldest").key("k")]).await;
-    outbox.sql("alter table postrider_outbox alter column id restart with 30000000000").await;
-    outbox.enqueue(&[Message::new("t", "new").key("k")]).await;
-    relay.read_all().await;
-    let (mut after, mut steps, mut found) = (RowId(0), 0, Vec::new());
-    while after.0 < i64::MAX {
-        let page = relay.source.sweep(&relay.held, after, ROOM).await.unwrap();
-        found.extend(payloads(&page.rows));
-        (after, steps) = (*page.reached.values().next().unwrap(), steps + 1);
-        assert!(steps < 2_000, "it came to {after:?}");
-    }
-    assert_eq!(found, ["oldest", "new"]);
 }

@@ -17,7 +17,7 @@
 //! | 12 | the order of delayed messages | `finding_12_*` | `postrider-relay: expiring::a_delayed_*` |
 //! | 13 | a careful start kills innocents | `finding_13_*`: a death charges nobody | the machine: `tests::careful::*`; the suite: `careful::*`, `leasing::a_lane_after_an_unclean_end_*` |
 //! | 14 | a lane with two owners | `finding_14_*` | the suite: `leasing::*` |
-//! | 15 | the sweep reports what is no find | `finding_15_*` | `postgres_reading::a_sweep_*` |
+//! | 15 | the sweep reports what is no find | `finding_15_*` | `postgres_sweeping::a_sweep_*` |
 //! | 16 | a held snapshot makes reads slow; settings of the tables | `finding_16_*` | |
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
