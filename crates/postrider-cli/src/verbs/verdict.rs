@@ -120,7 +120,8 @@ pub(crate) fn compared(first: &Look, second: &Look, apart: Duration) -> Verdict 
         (Ok(report), _) if report.state == RelayState::Standby => Verdict::new(
             Word::Unknown,
             format!("relay {} is a standby, and {} due messages did not move", visible(&report.relay), second.due()),
-            "ask the relay that has the lanes: --admin ADDRESS",
+            "ask the relay that has the lanes (--admin ADDRESS); if that one was killed, its lease ends within seconds and this \
+             one takes over",
         ),
         (Ok(report), _) => by_age(second, report),
         (Err(why), Some(error)) => Verdict::new(
@@ -135,7 +136,8 @@ pub(crate) fn compared(first: &Look, second: &Look, apart: Duration) -> Verdict 
                 second.due(),
                 spoken(apart)
             ),
-            "run this where the relay's admin address can be reached (--admin ADDRESS), or look at its logs",
+            "see whether the relay is running, and start it if not; or run this where its admin address can be reached \
+             (--admin ADDRESS)",
         ),
     }
 }
@@ -143,11 +145,12 @@ pub(crate) fn compared(first: &Look, second: &Look, apart: Duration) -> Verdict 
 fn by_age(look: &Look, report: &Report) -> Verdict {
     let quiet = report.last_progress_seconds.map_or(PATIENCE.as_secs_f64(), |seconds| seconds);
     if report.state == RelayState::Relaying && quiet < PATIENCE.as_secs_f64() {
-        return Verdict::new(
-            Word::Moving,
-            format!("{} due messages; the last progress was {quiet:.0}s ago", look.due()),
-            "nothing to do",
-        );
+        let next = match look.living() {
+            ..=1 => "nothing to do",
+            _ => "nothing to do here; only this relay was asked: when it stays, ask the others (--admin ADDRESS)",
+        };
+        let cause = format!("{} due messages; the last progress was {quiet:.0}s ago", look.due());
+        return Verdict::new(Word::Moving, cause, next);
     }
     let lanes = look.store.lanes.len();
     let owned = look.store.lanes.iter().filter(|lane| lane.owner.is_some()).count();

@@ -283,6 +283,11 @@ impl Machine {
             content => {
                 for destination in waiting.iter() {
                     self.queue(id, key, destination);
+                    if let (Content::Message(message), Some(outlet)) =
+                        (&content, self.outlets.get_mut(destination.get()))
+                    {
+                        outlet.hurry(self.latest, &message.topic);
+                    }
                 }
                 match content {
                     Content::Head(head) => self.admit_head(id, head.suspicion),

@@ -275,6 +275,11 @@ impl Machine {
     fn pause_after(&mut self, now: Tick, destination: DestinationIndex, sent: &Sent, error: &Error) {
         if sent.probe || self.outlets[destination.get()].pause.is_none() {
             self.pause(now, destination, error);
+            let topic =
+                sent.rows.first().and_then(|(row, _)| Some(self.window.get(*row)?.message.as_ref()?.topic.clone()));
+            if let Some(topic) = topic.filter(|_| error.kind() == ErrorKind::Config && error.delay().is_none()) {
+                self.outlets[destination.get()].failed_for_a_setting(topic);
+            }
         }
     }
 

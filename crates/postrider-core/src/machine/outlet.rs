@@ -5,13 +5,14 @@
 //! messages die there. The count lives in memory: it begins anew when the relay starts, and each of several relays has
 //! its own.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 
 use super::events::Flight;
 use super::keys::KeySlot;
 use crate::error::ErrorKind;
 use crate::judge::Evidence;
+use crate::message::Topic;
 use crate::retry::{Jitter, RetryPolicy};
 use crate::row::RowId;
 use crate::tick::Tick;
@@ -24,6 +25,8 @@ const MAX_SUSPECTS: usize = 8_192;
 const FAILURES_BEFORE_ALONE: u32 = 2;
 /// The first pause.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
+/// The most topics of one pause that are remembered; with more, a pause has nothing to do with topics.
+const MAX_TOPICS: usize = 16;
 
 /// Something that may be sent next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +54,10 @@ pub(super) struct Pause {
     pub(super) next_probe: Tick,
     pub(super) rounds: u32,
     pub(super) probing: bool,
+    /// The topics of messages that failed for a setting in this pause.
+    topics: BTreeSet<Topic>,
+    /// While a probe was under way a message came of which the pause says nothing.
+    is_hurried: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -172,13 +179,37 @@ impl Outlet {
         jitter: &mut Jitter,
     ) -> bool {
         let begins = self.pause.is_none();
+        let topics = self.pause.as_mut().map(|pause| std::mem::take(&mut pause.topics)).unwrap_or_default();
+        let is_hurried = self.pause.as_ref().is_some_and(|pause| pause.is_hurried);
         let rounds = self.pause.as_ref().map_or(1, |pause| pause.rounds.saturating_add(1));
         let since = self.pause.as_ref().map_or(now, |pause| pause.since);
         let backoff = RetryPolicy { initial: FIRST_PAUSE, maximum: longest, ..RetryPolicy::default() };
-        let wait = asked.map_or_else(|| backoff.delay(rounds, jitter), |asked| asked.min(longest));
+        let longest = if is_hurried { FIRST_PAUSE.min(longest) } else { longest };
+        let wait = asked.map_or_else(|| backoff.delay(rounds, jitter).min(longest), |asked| asked.min(longest));
         let text = text.to_owned();
-        self.pause = Some(Pause { kind, text, since, next_probe: now + wait, rounds, probing: false });
+        let next_probe = now + wait;
+        self.pause = Some(Pause { kind, text, since, next_probe, rounds, probing: false, topics, is_hurried: false });
         begins
+    }
+
+    /// The pause is for a setting that a message of this topic met.
+    pub(super) fn failed_for_a_setting(&mut self, topic: Topic) {
+        if let Some(pause) = self.pause.as_mut().filter(|pause| pause.topics.len() < MAX_TOPICS) {
+            pause.topics.insert(topic);
+        }
+    }
+
+    /// A message came into line last. Where the pause is for a setting that only other topics met, it says nothing of this
+    /// one, which is the next probe then, and soon: a subject that no stream covers is no reason for other subjects to wait.
+    pub(super) fn hurry(&mut self, now: Tick, topic: &Topic) {
+        let Some(pause) = &mut self.pause else { return };
+        let known = pause.topics.contains(topic) || pause.topics.is_empty() || pause.topics.len() >= MAX_TOPICS;
+        if known || pause.kind != ErrorKind::Config {
+            return;
+        }
+        pause.is_hurried = pause.probing;
+        pause.next_probe = pause.next_probe.min(now + FIRST_PAUSE);
+        self.last_is_first();
     }
 }
 

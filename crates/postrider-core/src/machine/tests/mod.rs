@@ -13,6 +13,7 @@ mod expiry;
 mod forwarding;
 mod handing_back;
 mod holding;
+mod hurrying;
 mod order;
 mod ordering;
 mod probing_carefully;

@@ -1,0 +1,87 @@
+//! A pause for a setting that one topic met says nothing of other topics.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::by_hand::{Hand, row};
+use crate::machine::DestinationIndex;
+use crate::*;
+
+fn of(topic: &str, id: i64) -> Row {
+    let row = row(id, None);
+    let Content::Message(message) = &row.content else { unreachable!() };
+    let message = Message { topic: Topic::unchecked(topic), ..(**message).clone() };
+    Row { content: Content::Message(Arc::new(message)), ..row }
+}
+
+/// A topic for which nothing is set up was tried so often that the pauses are long, and nothing is on its way.
+fn long_paused(kind: ErrorKind) -> Hand {
+    let mut hand = Hand::new(1);
+    hand.give_new(vec![of("uncovered", 1)]);
+    for _ in 0..12 {
+        let flight = probe(&mut hand, 1);
+        hand.publish(flight, Some(kind));
+    }
+    hand
+}
+
+/// The next time that this message is sent.
+fn probe(hand: &mut Hand, id: i64) -> (crate::machine::Flight, usize) {
+    for _ in 0..100_000 {
+        hand.act();
+        if hand.flights.iter().any(|(.., rows)| rows.contains(&id)) {
+            return hand.flight(id);
+        }
+        if let Some(read) = hand.read.take() {
+            hand.answer(read, Vec::new(), false);
+        }
+        hand.wait();
+    }
+    panic!("it is not sent")
+}
+
+fn sent_after(hand: &mut Hand, id: i64) -> Duration {
+    let start = hand.now;
+    let flight = probe(hand, id);
+    hand.publish(flight, None);
+    hand.now.since(start)
+}
+
+#[test]
+fn a_message_of_another_topic_is_the_next_probe_and_soon() {
+    let mut hand = long_paused(ErrorKind::Config);
+    hand.give_new(vec![of("covered", 2)]);
+    let after = sent_after(&mut hand, 2);
+    assert!(after <= Duration::from_millis(300), "{after:?}");
+    assert!(hand.machine.destinations()[DestinationIndex::new(0).get()].paused.is_none());
+}
+
+#[test]
+fn one_that_comes_while_a_probe_is_under_way_is_the_next_one() {
+    let mut hand = long_paused(ErrorKind::Config);
+    let under_way = probe(&mut hand, 1);
+    hand.give_new(vec![of("covered", 2)]);
+    hand.publish(under_way, Some(ErrorKind::Config));
+    let after = sent_after(&mut hand, 2);
+    assert!(after <= Duration::from_millis(300), "{after:?}");
+}
+
+#[test]
+fn messages_of_topics_that_failed_and_of_an_outage_wait_for_the_next_probe() {
+    for (kind, topic) in [(ErrorKind::Config, "uncovered"), (ErrorKind::Unavailable, "covered")] {
+        let mut longest = Duration::ZERO;
+        for _ in 0..3 {
+            let mut hand = long_paused(kind);
+            hand.give_new(vec![of(topic, 2)]);
+            let start = hand.now;
+            while !hand.flights.iter().any(|(.., rows)| !rows.is_empty()) {
+                if let Some(read) = hand.read.take() {
+                    hand.answer(read, Vec::new(), false);
+                }
+                hand.wait();
+            }
+            longest = longest.max(hand.now.since(start));
+        }
+        assert!(longest > Duration::from_secs(1), "{kind:?} {topic}: {longest:?}");
+    }
+}
