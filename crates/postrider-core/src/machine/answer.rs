@@ -274,12 +274,15 @@ impl Machine {
     /// A pause begins, or its probe failed. Calls that were under way when it began do not prolong it.
     fn pause_after(&mut self, now: Tick, destination: DestinationIndex, sent: &Sent, error: &Error) {
         if sent.probe || self.outlets[destination.get()].pause.is_none() {
-            self.pause(now, destination, error);
-            let topic =
-                sent.rows.first().and_then(|(row, _)| Some(self.window.get(*row)?.message.as_ref()?.topic.clone()));
+            let topic = match sent.rows.as_slice() {
+                // Of several it is not known which one met it.
+                [(row, _)] => self.window.get(*row).and_then(|entry| Some(entry.message.as_ref()?.topic.clone())),
+                _ => None,
+            };
             if let Some(topic) = topic.filter(|_| error.kind() == ErrorKind::Config && error.delay().is_none()) {
-                self.outlets[destination.get()].failed_for_a_setting(topic);
+                self.outlets[destination.get()].met_a_setting(topic);
             }
+            self.pause(now, destination, error);
         }
     }
 

@@ -31,6 +31,7 @@ mod schedule;
 mod settings;
 mod settle;
 mod slots;
+mod topics;
 mod troubles;
 mod window;
 

@@ -5,11 +5,12 @@
 //! messages die there. The count lives in memory: it begins anew when the relay starts, and each of several relays has
 //! its own.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use super::events::Flight;
 use super::keys::KeySlot;
+use super::topics::Topics;
 use crate::error::ErrorKind;
 use crate::judge::Evidence;
 use crate::message::Topic;
@@ -25,8 +26,6 @@ const MAX_SUSPECTS: usize = 8_192;
 const FAILURES_BEFORE_ALONE: u32 = 2;
 /// The first pause.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
-/// The most topics of one pause that are remembered; with more, a pause has nothing to do with topics.
-const MAX_TOPICS: usize = 16;
 
 /// Something that may be sent next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,10 +53,6 @@ pub(super) struct Pause {
     pub(super) next_probe: Tick,
     pub(super) rounds: u32,
     pub(super) probing: bool,
-    /// The topics of messages that failed for a setting in this pause.
-    topics: BTreeSet<Topic>,
-    /// While a probe was under way a message came of which the pause says nothing.
-    is_hurried: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -78,6 +73,7 @@ pub(super) struct Outlet {
     pub(super) alone_is_next: bool,
     pub(super) flights: HashMap<Flight, Sent>,
     pub(super) pause: Option<Pause>,
+    topics: Topics,
     suspects: HashMap<RowId, Suspect>,
     suspects_by_age: VecDeque<RowId>,
     rejected: Vec<RowId>,
@@ -179,37 +175,38 @@ impl Outlet {
         jitter: &mut Jitter,
     ) -> bool {
         let begins = self.pause.is_none();
-        let topics = self.pause.as_mut().map(|pause| std::mem::take(&mut pause.topics)).unwrap_or_default();
-        let is_hurried = self.pause.as_ref().is_some_and(|pause| pause.is_hurried);
+        if kind != ErrorKind::Config {
+            self.topics = Topics::default();
+        }
+        let longest = if self.topics.shorten() { FIRST_PAUSE.min(longest) } else { longest };
         let rounds = self.pause.as_ref().map_or(1, |pause| pause.rounds.saturating_add(1));
         let since = self.pause.as_ref().map_or(now, |pause| pause.since);
         let backoff = RetryPolicy { initial: FIRST_PAUSE, maximum: longest, ..RetryPolicy::default() };
-        let longest = if is_hurried { FIRST_PAUSE.min(longest) } else { longest };
         let wait = asked.map_or_else(|| backoff.delay(rounds, jitter).min(longest), |asked| asked.min(longest));
         let text = text.to_owned();
-        let next_probe = now + wait;
-        self.pause = Some(Pause { kind, text, since, next_probe, rounds, probing: false, topics, is_hurried: false });
+        self.pause = Some(Pause { kind, text, since, next_probe: now + wait, rounds, probing: false });
         begins
     }
 
-    /// The pause is for a setting that a message of this topic met.
-    pub(super) fn failed_for_a_setting(&mut self, topic: Topic) {
-        if let Some(pause) = self.pause.as_mut().filter(|pause| pause.topics.len() < MAX_TOPICS) {
-            pause.topics.insert(topic);
-        }
+    /// The pause ends; whether there was one.
+    pub(super) fn goes_on(&mut self) -> bool {
+        self.topics = Topics::default();
+        self.pause.take().is_some()
     }
 
-    /// A message came into line last. Where the pause is for a setting that only other topics met, it says nothing of this
-    /// one, which is the next probe then, and soon: a subject that no stream covers is no reason for other subjects to wait.
+    /// A message of this topic met a wrong setting, and the destination pauses for it.
+    pub(super) fn met_a_setting(&mut self, topic: Topic) {
+        self.topics.failed(topic);
+    }
+
+    /// A message came into line last. Where the pause is for a setting that only other topics met, the first of its topic is
+    /// the next probe, and soon: a subject that no stream covers is no reason for other subjects to wait.
     pub(super) fn hurry(&mut self, now: Tick, topic: &Topic) {
         let Some(pause) = &mut self.pause else { return };
-        let known = pause.topics.contains(topic) || pause.topics.is_empty() || pause.topics.len() >= MAX_TOPICS;
-        if known || pause.kind != ErrorKind::Config {
-            return;
+        if self.topics.came(topic) {
+            pause.next_probe = pause.next_probe.min(now + FIRST_PAUSE);
+            self.last_is_first();
         }
-        pause.is_hurried = pause.probing;
-        pause.next_probe = pause.next_probe.min(now + FIRST_PAUSE);
-        self.last_is_first();
     }
 }
 

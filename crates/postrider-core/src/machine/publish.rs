@@ -346,7 +346,7 @@ impl Machine {
 
     pub(super) fn resume(&mut self, destination: DestinationIndex) {
         let Some(outlet) = self.outlets.get_mut(destination.get()) else { return };
-        if outlet.pause.take().is_some() {
+        if outlet.goes_on() {
             let name = self.settings.destinations[destination.get()].name.clone();
             self.notes.push(Note::Resumed(name));
             self.schedule.walk_missed();

@@ -28,6 +28,8 @@ const MANY: usize = 256;
 const MOST_GLANCES: u32 = 64;
 /// Where statements of a sweep pass nothing, they follow each other so long within one step.
 const LONGEST_STEP: Duration = Duration::from_millis(2);
+/// What takes as long as the way to the server and back.
+const NOTHING: &str = "select 1";
 /// What tells whether the planner is told to walk.
 const SETTINGS: &str = "\
 select current_setting('enable_seqscan') = 'off' and current_setting('enable_bitmapscan') = 'off'
@@ -153,7 +155,7 @@ impl PostgresSource {
             trusted: None,
             expected: Expected { weight: Weight::Light, found: 0 },
             glances: 0,
-            stride: Stride::FIRST,
+            stride: Stride::first(Duration::ZERO),
             sweep_end: None,
         }
     }
@@ -433,6 +435,9 @@ impl PostgresSource {
         if let Some(end) = self.sweep_end.filter(|_| after.0 > 0) {
             return Ok(end);
         }
+        let asked = Instant::now();
+        self.link.query_one_often("asking for nothing", NOTHING, &[]).await?;
+        self.stride = Stride::first(asked.elapsed());
         let end = self.last_id().await?;
         self.sweep_end = Some(end);
         Ok(end)

@@ -22,11 +22,14 @@ const PARTS: i64 = 64;
 pub(super) struct Stride {
     numbers: i64,
     /// The quickest statement so far, which is about the way to the server and back.
-    quickest: Duration,
+    way: Duration,
 }
 
 impl Stride {
-    pub(super) const FIRST: Self = Self { numbers: 4 * FEWEST, quickest: Duration::MAX };
+    /// The first stride of a sweep, by how long a statement took that asks for nothing.
+    pub(super) const fn first(way: Duration) -> Self {
+        Self { numbers: 2 * FEWEST, way }
+    }
 
     /// The last row number of a statement that begins behind one, on the way to another.
     pub(super) fn from(self, after: i64, end: i64) -> i64 {
@@ -36,13 +39,13 @@ impl Stride {
 
     /// The stride of the next statement, by how long this one took.
     pub(super) fn next(self, took: Duration) -> Self {
-        let quickest = self.quickest.min(took);
-        let numbers = match took.saturating_sub(quickest) {
+        let way = self.way.min(took);
+        let numbers = match took.saturating_sub(way) {
             worked if worked > LONG => self.numbers / 2,
             worked if worked < SHORT => self.numbers.saturating_mul(2),
             _ => self.numbers,
         };
-        Self { numbers: numbers.max(FEWEST), quickest }
+        Self { numbers: numbers.max(FEWEST), way }
     }
 }
 
@@ -56,7 +59,7 @@ mod tests {
 
     #[test]
     fn a_slow_statement_halves_the_next_and_a_quick_one_doubles_it() {
-        let stride = Stride { numbers: 8 * FEWEST, quickest: Duration::ZERO };
+        let stride = Stride { numbers: 8 * FEWEST, way: Duration::ZERO };
         assert_eq!(stride.next(millis(3)).numbers, 4 * FEWEST);
         assert_eq!(stride.next(Duration::from_micros(1_500)).numbers, 8 * FEWEST);
         assert_eq!(stride.next(Duration::from_micros(100)).numbers, 16 * FEWEST);
@@ -65,18 +68,20 @@ mod tests {
 
     #[test]
     fn the_way_to_the_server_is_no_work_of_the_server() {
-        let mut stride = Stride::FIRST;
+        let first = Stride::first(millis(30));
+        let mut stride = first;
         for _ in 0..10 {
             stride = stride.next(millis(30));
         }
-        assert_eq!(stride.numbers, Stride::FIRST.numbers << 10);
-        assert_eq!(stride.next(millis(33)).numbers, Stride::FIRST.numbers << 9);
+        assert_eq!(stride.numbers, first.numbers << 10);
+        assert_eq!(stride.next(millis(33)).numbers, first.numbers << 9);
+        assert_eq!(first.next(millis(34)).numbers, FEWEST, "a first statement that works is not taken for the way");
     }
 
     #[test]
     fn ten_thousand_million_numbers_that_are_gone_are_passed_in_hundreds_of_statements_and_the_end_is_met_slowly() {
         let (end, dense) = (10_000_000_000, 600_000);
-        let (mut stride, mut after, mut statements, mut most) = (Stride::FIRST, 0, 0, 0);
+        let (mut stride, mut after, mut statements, mut most) = (Stride::first(Duration::from_micros(200)), 0, 0, 0);
         while after < end {
             let upto = stride.from(after, end);
             let passed = upto - after.max(end - dense);

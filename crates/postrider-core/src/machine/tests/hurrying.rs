@@ -67,6 +67,16 @@ fn one_that_comes_while_a_probe_is_under_way_is_the_next_one() {
 }
 
 #[test]
+fn after_another_topic_that_failed_as_well_the_next_one_is_tried_soon() {
+    let mut hand = long_paused(ErrorKind::Config);
+    hand.give_new(vec![of("covered", 3), of("uncovered-too", 2)]);
+    let second = probe(&mut hand, 2);
+    hand.publish(second, Some(ErrorKind::Config));
+    let after = sent_after(&mut hand, 3);
+    assert!(after <= Duration::from_millis(300), "{after:?}");
+}
+
+#[test]
 fn messages_of_topics_that_failed_and_of_an_outage_wait_for_the_next_probe() {
     for (kind, topic) in [(ErrorKind::Config, "uncovered"), (ErrorKind::Unavailable, "covered")] {
         let mut longest = Duration::ZERO;
