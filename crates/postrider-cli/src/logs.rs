@@ -12,7 +12,7 @@ use crate::redact;
 pub(crate) fn start(log: &Log) {
     // At `debug` one can read what the relay does; the clients' own chatter, with every statement, comes with `trace`.
     let filter = match log.level.as_str() {
-        level @ "trace" => EnvFilter::new(level),
+        "trace" => EnvFilter::new("trace"),
         level => EnvFilter::new(format!(
             "warn,postrider={level},postrider_core={level},postrider_relay={level},postrider_stores={level},postrider_brokers={level}"
         )),

@@ -182,7 +182,7 @@ impl Outlet {
         let rounds = self.pause.as_ref().map_or(1, |pause| pause.rounds.saturating_add(1));
         let since = self.pause.as_ref().map_or(now, |pause| pause.since);
         let backoff = RetryPolicy { initial: FIRST_PAUSE, maximum: longest, ..RetryPolicy::default() };
-        let wait = asked.map_or_else(|| backoff.delay(rounds, jitter).min(longest), |asked| asked.min(longest));
+        let wait = asked.map_or_else(|| backoff.delay(rounds, jitter), |asked| asked.min(longest));
         let text = text.to_owned();
         self.pause = Some(Pause { kind, text, since, next_probe: now + wait, rounds, probing: false });
         begins
