@@ -11,8 +11,13 @@ use crate::hands::Signal;
 use crate::snapshot::Left;
 use crate::telemetry;
 
-/// How often retention runs and the outbox is counted.
+/// How often retention runs, and the outbox is counted.
 const ROUND: Duration = Duration::from_secs(10);
+/// Counting takes no more than one of so many parts of the time, so that the 99th of a hundred messages does not feel it:
+/// it is slow where millions of rows are gone that nobody may vacuum, and then the database works for it alone.
+const PARTS: u32 = 100;
+/// The outbox is counted this often however slow that is.
+const SELDOM: Duration = Duration::from_secs(60);
 /// Rows removed by one statement, so that no lock lasts.
 const PRUNE_BATCH: u32 = 1_000;
 /// The pause between two batches of removals.
@@ -40,12 +45,13 @@ impl Duty {
 pub(crate) async fn keep_house(
     store: Arc<dyn Store>,
     retention: Retention,
-    duty: watch::Receiver<Duty>,
+    mut duty: watch::Receiver<Duty>,
     mut asked: mpsc::UnboundedReceiver<()>,
     signals: mpsc::UnboundedSender<Signal>,
 ) {
     let mut operator: Option<Box<dyn Operator>> = None;
     let mut next_round = Instant::now();
+    let mut next_count = next_round;
     let mut was = Duty::Off;
     loop {
         tokio::select! {
@@ -57,6 +63,11 @@ pub(crate) async fn keep_house(
                 let left = answer.ok().map(|status| (rest(&status), left(&status)));
                 drop(signals.send(Signal::Counted(left)));
             }
+            Ok(()) = duty.changed() => {
+                // Who comes to it shows the outbox at once.
+                next_round = Instant::now();
+                next_count = next_round;
+            }
             () = tokio::time::sleep_until(next_round) => {
                 next_round = Instant::now() + ROUND;
                 let duty = *duty.borrow();
@@ -64,7 +75,7 @@ pub(crate) async fn keep_house(
                     telemetry::store_is_shown_elsewhere();
                 }
                 was = duty;
-                if duty == Duty::On && let Err(error) = round(&store, &mut operator, &retention).await {
+                if duty == Duty::On && let Err(error) = round(&store, &mut operator, &retention, &mut next_count).await {
                     operator = None;
                     tracing::debug!(%error, "housekeeping could not be done this time");
                 }
@@ -73,10 +84,21 @@ pub(crate) async fn keep_house(
     }
 }
 
-async fn round(store: &Arc<dyn Store>, operator: &mut Option<Box<dyn Operator>>, retention: &Retention) -> Result<()> {
-    telemetry::store(&look(store, operator, COUNT_BOUND).await?);
-    let wanted = retention.delivered.is_some() || retention.dead.is_some();
-    let Some(operator) = operator.as_mut().filter(|_| wanted) else { return Ok(()) };
+async fn round(
+    store: &Arc<dyn Store>,
+    operator: &mut Option<Box<dyn Operator>>,
+    retention: &Retention,
+    next_count: &mut Instant,
+) -> Result<()> {
+    let began = Instant::now();
+    if began >= *next_count {
+        telemetry::store(&look(store, operator, COUNT_BOUND).await?);
+        *next_count = began + until_next_count(began.elapsed());
+    }
+    if retention.delivered.is_none() && retention.dead.is_none() {
+        return Ok(());
+    }
+    let operator = hand(store, operator).await?;
     let end = Instant::now() + ROUND;
     loop {
         let pruned = in_time(operator.prune(retention, PRUNE_BATCH)).await?;
@@ -88,14 +110,29 @@ async fn round(store: &Arc<dyn Store>, operator: &mut Option<Box<dyn Operator>>,
     }
 }
 
+/// How long after one count the next one begins, by how long it took.
+fn until_next_count(took: Duration) -> Duration {
+    // The round that comes nearest to it counts, also when it comes a moment early.
+    took.saturating_mul(PARTS).clamp(ROUND, SELDOM) - ROUND / 2
+}
+
 async fn look(store: &Arc<dyn Store>, operator: &mut Option<Box<dyn Operator>>, bound: u32) -> Result<StoreStatus> {
-    let mut hand = match operator.take() {
-        Some(operator) => operator,
-        None => in_time(store.operator()).await?,
-    };
-    let status = in_time(hand.status(bound)).await?;
-    *operator = Some(hand);
-    Ok(status)
+    let status = in_time(hand(store, operator).await?.status(bound)).await;
+    if status.is_err() {
+        *operator = None;
+    }
+    status
+}
+
+/// The operator that there is, or a new one.
+async fn hand<'a>(
+    store: &Arc<dyn Store>,
+    operator: &'a mut Option<Box<dyn Operator>>,
+) -> Result<&'a mut Box<dyn Operator>> {
+    match operator {
+        Some(operator) => Ok(operator),
+        None => Ok(operator.insert(in_time(store.operator()).await?)),
+    }
 }
 
 async fn in_time<T>(call: impl Future<Output = Result<T>>) -> Result<T> {
@@ -141,5 +178,20 @@ fn left(status: &StoreStatus) -> Left {
         dead: status.dead.value(),
         holding: status.holding.value(),
         held_back: status.held_back.value(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_count_is_seldom_and_a_quick_one_is_of_every_round() {
+        let rounds = |millis: u64| {
+            let until = until_next_count(Duration::from_millis(millis));
+            (1..).find(|round| ROUND * *round >= until).unwrap_or(0)
+        };
+        assert_eq!((rounds(0), rounds(3), rounds(100)), (1, 1, 1));
+        assert_eq!((rounds(200), rounds(400), rounds(600), rounds(30_000)), (2, 4, 6, 6));
     }
 }

@@ -126,7 +126,8 @@ impl RelayLoop {
             self.report.note(&note);
         }
         if let Some(snapshot) = self.report.show(now, &self.machine) {
-            self.hands.duty.send_replace(Duty::of(&snapshot.lanes));
+            let duty = Duty::of(&snapshot.lanes);
+            self.hands.duty.send_if_modified(|was| std::mem::replace(was, duty) != duty);
             self.shared.set(snapshot);
         }
     }

@@ -39,11 +39,23 @@ freed as (
     };
 }
 
-/// Rows to be delivered, up to one more than `$1`, among the first `$2` rows of any state; and how many those are.
-pub(super) const COUNT: &str = "\
-select (select count(*) from (
-          select from (select state from {outbox} limit $2) f where f.state in (0, 2) limit $1 + 1) p) as pending,
-       (select count(*) from (select from {outbox} limit $2) f) as looked_at";
+/// Rows to be delivered, up to one more than `$1`, among `$2` rows from the first of them on; how many those are; and the
+/// age in microseconds of the first that could go now.
+///
+/// Rows that are gone and that nobody may vacuum, while somebody holds a transaction open, stand before the first: they
+/// are passed once, by the primary key, and not a second and a third time by whoever counts and looks for the oldest.
+pub(super) const PENDING: &str = "\
+with first as materialized (
+  select o.id from {outbox} o where o.state in (0, 2) order by o.id limit 1),
+looked as materialized (
+  select o.state from {outbox} o where o.id >= (select id from first) order by o.id limit $2)
+select (select count(*) from (select from looked where state in (0, 2) limit $1 + 1) p) as pending,
+       (select count(*) from looked) as looked_at,
+       (select (extract(epoch from clock_timestamp() - greatest(o.created_at, o.deliver_at)) * 1000000)::bigint
+          from {outbox} o
+         where o.id >= (select id from first) and o.state in (0, 2) and isfinite(o.created_at)
+           and (o.deliver_at is null or o.deliver_at <= (select clock_timestamp()) and isfinite(o.deliver_at))
+         order by o.id limit 1) as age";
 
 /// Each of these walks a partial index of exceptions, and stops above `$1`.
 pub(super) const EXCEPTIONS: &str = "\
@@ -108,14 +120,6 @@ select greatest(pg_stat_get_live_tuples($1::text::regclass), 0) as live,
                   where i.indrelid = $1::text::regclass and c.relname like '%outbox_exceptional'), 0) as exceptional,
        coalesce((select max(c.reltuples)::bigint from pg_index i join pg_class c on c.oid = i.indexrelid
                   where i.indrelid = $1::text::regclass and c.relname like '%outbox_due'), 0) as due";
-
-/// The age of the first row by id that could go, in microseconds.
-pub(super) const OLDEST: &str = "\
-select (extract(epoch from clock_timestamp() - greatest(o.created_at, o.deliver_at)) * 1000000)::bigint as age
-  from {outbox} o
- where o.state in (0, 2) and isfinite(o.created_at)
-   and (o.deliver_at is null or o.deliver_at <= (select clock_timestamp()) and isfinite(o.deliver_at))
- order by o.id limit 1";
 
 pub(super) const RECENT: &str = "\
 select o.errors::text as errors from {outbox} o

@@ -7,7 +7,7 @@ use tokio_postgres::types::Type;
 
 use super::decode::get;
 use super::link::{Link, Parameter};
-use super::operator_sql::{COUNT, ESTIMATES, EXCEPTIONS, HELD, HELD_BACK, LANES, MEMBERS, OLDEST, RECENT, UNROUTED};
+use super::operator_sql::{ESTIMATES, EXCEPTIONS, HELD, HELD_BACK, LANES, MEMBERS, PENDING, RECENT, UNROUTED};
 use crate::failures::latest;
 
 /// Rows that a count looks at, at most: what it costs is bounded, however many dead ones stand before the others.
@@ -19,7 +19,7 @@ pub(super) async fn status(link: &mut Link, bound: u32) -> Result<StoreStatus> {
     let (limit, table) = (i64::from(bound), names.qualified("outbox"));
     let bounded: [Parameter<'_>; 1] = [(&limit, Type::INT8)];
     let looked: [Parameter<'_>; 2] = [(&limit, Type::INT8), (&LOOKED_AT, Type::INT8)];
-    let counted = link.query_one("counting the outbox", &names.fill(COUNT), &looked).await?;
+    let counted = link.query_one("counting the outbox", &names.fill(PENDING), &looked).await?;
     let exceptions = link.query_one("counting exceptions", &names.fill(EXCEPTIONS), &bounded).await?;
     let estimates = link.query_one("reading estimates", ESTIMATES, &[(&table, Type::TEXT)]).await?;
     let estimate = |column: &str| get::<i64>(&estimates, column);
@@ -33,7 +33,6 @@ pub(super) async fn status(link: &mut Link, bound: u32) -> Result<StoreStatus> {
     let alive = estimate("live")?.saturating_sub(i64::try_from(dead.value()).unwrap_or(i64::MAX));
     let whole = looked_at < LOOKED_AT;
     let pending = if whole { measure(pending, limit, alive) } else { Measured::Estimated(number(alive.max(pending))) };
-    let oldest = link.query("looking for the oldest message", &names.fill(OLDEST), &[]).await?;
     let held = held(link, limit).await?;
     let sql = names.fill(HELD_BACK);
     let held_back: i64 = get(&link.query_one("counting behind held keys", &sql, &bounded).await?, "held_back")?;
@@ -48,7 +47,7 @@ pub(super) async fn status(link: &mut Link, bound: u32) -> Result<StoreStatus> {
         holding: measured("holding", estimate("dead")?)?,
         held_back: measure(held_back, limit, estimate("exceptional")?),
         held,
-        oldest_age: oldest.first().map(|row| get(row, "age").map(micros)).transpose()?,
+        oldest_age: get::<Option<i64>>(&counted, "age")?.map(micros),
         recent_errors: recent.iter().filter_map(|row| latest(row.try_get("errors").ok()?)).collect(),
         unrouted: unrouted.iter().map(|row| get(row, "topic")).collect::<Result<_>>()?,
         members: members(link).await?,
