@@ -279,10 +279,7 @@ impl Director {
             (Kind::DatabaseBackend, Store::Postgres(place)) => {
                 place.terminate_backends(draw).await?;
             }
-            (Kind::DatabaseLock, store) => {
-                let until = self.recorder.now().after(lasts);
-                store.lock(until, self.recorder.clock).await?;
-            }
+            (Kind::DatabaseLock, store) => store.lock(lasts).await?,
             (Kind::BrokerRestart | Kind::BrokerKill, _) => {
                 // A server that would lose what it acknowledged is never killed.
                 if kind == Kind::BrokerKill && self.broker.survives_kill() {

@@ -32,6 +32,9 @@ const LATENCY: Duration = Duration::from_millis(4);
 /// Longer than a relay's own deadline for a graceful stop.
 const STOPS_WITHIN: Duration = Duration::from_secs(20);
 
+/// The most messages that one relay has in its hands: a bulk transaction fills it.
+pub const WINDOW_ROWS: u64 = 1024;
+
 /// What the relays of one run have in common.
 #[derive(Debug)]
 pub struct Fleet {
@@ -150,7 +153,7 @@ impl Fleet {
         let port = |proxy: &Option<Proxy>| proxy.as_ref().map_or(0, Proxy::port);
         let mut text = format!(
             "[outbox]\nstore = \"{}\"\n[relay]\nname = \"{name}\"\nlease = \"{}ms\"\nmax_pause = \"1s\"\n\
-             stop_deadline = \"10s\"\n[retry]\nmax_attempts = 4\ninitial = \"100ms\"\nmaximum = \"1s\"\n\
+             window_rows = {WINDOW_ROWS}\nstop_deadline = \"10s\"\n[retry]\nmax_attempts = 4\ninitial = \"100ms\"\nmaximum = \"1s\"\n\
              [retention]\ndead = \"1h\"\n\
              [admin]\nlisten = \"127.0.0.1:0\"\n[log]\nformat = \"json\"\n[broker.events]\n{}",
             self.store.relay_url(port(&slot.store), &name),

@@ -105,6 +105,21 @@ impl Kind {
         !matches!(self, Self::RelayTerm | Self::RelayAdded | Self::RelayClock | Self::WriterCut)
     }
 
+    /// Whether it is done to every relay at once, and not to one of them.
+    pub fn touches_every_relay(self) -> bool {
+        matches!(
+            self,
+            Self::DatabaseKill
+                | Self::DatabaseRestart
+                | Self::DatabaseBackend
+                | Self::DatabaseLock
+                | Self::BrokerRestart
+                | Self::BrokerKill
+                | Self::BrokerPause
+                | Self::BrokerRefuses
+        )
+    }
+
     /// Whether it needs messages in flight to prove anything.
     pub fn wants_flight(self) -> bool {
         matches!(self, Self::RelayKill | Self::RelayPause)

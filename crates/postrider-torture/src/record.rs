@@ -166,6 +166,10 @@ pub struct Highest {
     pub connections: u64,
     /// Messages that waited.
     pub backlog: u64,
+    /// Bytes of the outbox.
+    pub table: u64,
+    /// Bytes of the database's log.
+    pub log: u64,
 }
 
 /// Everything.

@@ -8,6 +8,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use crate::fleet::{Fleet, Report, Slot, usage};
+use crate::judge::UNFLUSHED;
 use crate::moment::Moment;
 use crate::place::store::{Books, Look, Owned, Store};
 use crate::plan::Kind;
@@ -20,10 +21,6 @@ const LOOK: Duration = Duration::from_millis(250);
 const PROCESSES: Duration = Duration::from_secs(1);
 /// The relays' gauges about the outbox are this old at most.
 const GAUGES: Duration = Duration::from_secs(14);
-
-/// What a crash of the database undoes reaches so far back: the removal of a delivered message is on disk 0.6 s after it
-/// (docs/adr/0004), and comes some time after the broker took it.
-const UNFLUSHED: Duration = Duration::from_secs(2);
 
 /// The watchers.
 #[derive(Debug)]
@@ -108,7 +105,10 @@ impl Outbox {
 }
 
 fn note(record: &mut Record, at: Moment, look: &Look) {
-    record.highest.backlog = record.highest.backlog.max(look.pending);
+    let highest = &mut record.highest;
+    highest.backlog = highest.backlog.max(look.pending);
+    highest.table = highest.table.max(look.table);
+    highest.log = highest.log.max(look.log);
     let rss = record.samples.last().map_or(0, |sample| sample.rss);
     record.samples.push(Sample { at, backlog: look.pending, rss });
 }

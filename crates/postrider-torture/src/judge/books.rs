@@ -1,4 +1,4 @@
-//! What left the outbox, by whom, and what was given up.
+//! What left the outbox, and by whom.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -7,7 +7,6 @@ use uuid::Uuid;
 
 use super::{Case, Finding};
 use crate::moment::Moment;
-use crate::record::Class;
 use crate::settings::BrokerKind;
 
 /// The databases stamp in milliseconds at worst.
@@ -67,31 +66,5 @@ pub fn fencing(case: &Case<'_>) -> Finding {
         }
     }
     finding.measured = format!("rows that left {checked}");
-    finding
-}
-
-/// I11: poison dies, and nothing else does.
-pub fn isolation(case: &Case<'_>) -> Finding {
-    let mut finding = Finding::new("I11", "what no broker takes becomes a dead letter, and nothing else does");
-    let dead: HashMap<Uuid, i16> = case.dead.iter().copied().collect();
-    for (id, reason) in &dead {
-        match case.record.written.get(id) {
-            Some(written) if written.key.class == Class::Poison => {}
-            Some(written) => finding.breaks_at(written.key, written.n, || {
-                format!("{id} of key {} was given up, reason {reason}", written.key)
-            }),
-            None => finding.breaks(|| format!("{id}, which nobody wrote, was given up")),
-        }
-    }
-    let poisoned =
-        case.record.written.iter().filter(|(_, written)| written.key.class == Class::Poison && written.in_ledger);
-    let mut poison = 0_u64;
-    for (id, written) in poisoned {
-        poison += 1;
-        if case.drained.is_some() && !dead.contains_key(id) {
-            finding.breaks_at(written.key, written.n, || format!("{id} is poison and no dead letter"));
-        }
-    }
-    finding.measured = format!("poisoned {poison}, dead {}", dead.len());
     finding
 }

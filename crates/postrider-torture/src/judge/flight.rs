@@ -8,26 +8,36 @@ use crate::plan::Kind;
 const MOST_MEMORY: u64 = 256 << 20;
 const MOST_FILES: u64 = 128;
 const MOST_CONNECTIONS: u64 = 12;
+/// The outbox, empty of all but the dead letters, between two runs of autovacuum; its poison has 40 kB each.
+const MOST_TABLE: u64 = 256 << 20;
+/// A row with its indexes, while it waits.
+const ROW: u64 = 4 << 10;
+/// PostgreSQL keeps `max_wal_size`, 1 GB by default, between two checkpoints.
+const MOST_LOG: u64 = 1280 << 20;
 
-/// I12: memory, files and connections of a relay.
+/// I12: memory, files and connections of a relay; the outbox and the database's log.
 pub fn bounds(case: &Case<'_>) -> Finding {
-    let mut finding = Finding::new("I12", "memory, open files and connections of a relay are bounded");
+    let mut finding = Finding::new("I12", "memory, files and connections of a relay, table and log are bounded");
     let highest = case.record.highest;
     for (what, found, most) in [
         ("bytes of memory", highest.rss, MOST_MEMORY),
         ("open files", highest.files, MOST_FILES),
         ("connections", highest.connections, MOST_CONNECTIONS),
+        ("bytes of table", highest.table, MOST_TABLE + highest.backlog * ROW),
+        ("bytes of log", highest.log, MOST_LOG),
     ] {
         if found > most {
             finding.breaks(|| format!("{found} {what}, at most {most} expected"));
         }
     }
     finding.measured = format!(
-        "memory {} MB, files {}, connections {}, backlog {}",
+        "memory {} MB, files {}, connections {}, backlog {}, table {} MB, log {} MB",
         highest.rss >> 20,
         highest.files,
         highest.connections,
-        highest.backlog
+        highest.backlog,
+        highest.table >> 20,
+        highest.log >> 20
     );
     finding
 }

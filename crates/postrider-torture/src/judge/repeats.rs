@@ -4,19 +4,29 @@ use std::collections::HashMap;
 
 use uuid::Uuid;
 
-use super::{Case, Finding, aftermath, windows, within};
+use super::{Case, Finding, UNFLUSHED, aftermath, window_of, windows};
+use crate::fleet::WINDOW_ROWS;
 use crate::moment::Moment;
+use crate::plan::Kind;
+use crate::record::Fault;
 
-/// I4: no repeat without a fault that can cause one.
+/// I4: no repeat without a fault that can cause one, and no more of them than were in flight.
 pub fn explained(case: &Case<'_>) -> Finding {
-    let mut finding = Finding::new("I4", "every repeat belongs to a fault; none in quiet, none by a graceful stop");
+    let mut finding = Finding::new(
+        "I4",
+        "every repeat belongs to a fault, no more than were in flight; none in quiet, none by a graceful stop",
+    );
     let excused = windows(&case.record.faults, aftermath(case.settings), |fault| fault.kind.excuses_repeats());
+    let mut in_windows = vec![0_u64; excused.len()];
     let mut last: HashMap<Uuid, Moment> = HashMap::new();
     let mut repeats = 0_u64;
     for delivered in &case.record.delivered {
         let Some(before) = last.insert(delivered.id, delivered.at) else { continue };
         repeats += 1;
-        if !within(&excused, before) && !within(&excused, delivered.at) {
+        let window = window_of(&excused, before).or_else(|| window_of(&excused, delivered.at));
+        if let Some(count) = window.and_then(|window| in_windows.get_mut(window)) {
+            *count += 1;
+        } else {
             let (key, n) = case.record.written.get(&delivered.id).map_or_else(
                 || (crate::record::Key { class: crate::record::Class::Unserialised, number: 0 }, 0),
                 |written| (written.key, written.n),
@@ -29,11 +39,44 @@ pub fn explained(case: &Case<'_>) -> Finding {
             });
         }
     }
+    let mut fullest = (0, 0);
+    for ((from, until), count) in excused.iter().zip(in_windows) {
+        let faults = case.record.faults.iter().filter(|fault| fault.kind.excuses_repeats());
+        let within = faults.filter(|fault| *from <= fault.from && fault.from <= *until);
+        let most = within.map(|fault| in_flight_at_most(fault, case)).sum();
+        if count > most {
+            finding.breaks(|| {
+                format!("{count} repeats by the faults from {from} to {until}, at most {most} were in flight")
+            });
+        }
+        if count >= fullest.0 {
+            fullest = (count, most);
+        }
+    }
     let messages = last.len().max(1);
     #[expect(clippy::cast_precision_loss, reason = "a rate to one decimal place")]
     let rate = repeats as f64 * 1000.0 / messages as f64;
-    finding.measured = format!("repeats {repeats} ({rate:.1} of 1,000), unexplained {}", finding.broken);
+    finding.measured = format!(
+        "repeats {repeats} ({rate:.1} of 1,000), at most {} in one disturbance that excuses {}, unexplained {}",
+        fullest.0, fullest.1, finding.broken
+    );
     finding
+}
+
+/// How many messages a fault may have caught between their delivery and their removal from the outbox: the windows of
+/// the relays that it touched, and what a killed database forgets.
+fn in_flight_at_most(fault: &Fault, case: &Case<'_>) -> u64 {
+    let of_all = case.settings.relays as u64 + 1;
+    let relays = if fault.kind.touches_every_relay() { of_all } else { 1 };
+    let forgotten = match fault.kind {
+        Kind::DatabaseKill => {
+            let from = fault.from.before(UNFLUSHED);
+            let forgets = |at: Moment| from <= at && at <= fault.until;
+            case.record.delivered.iter().filter(|delivered| forgets(delivered.at)).count() as u64
+        }
+        _ => 0,
+    };
+    relays * WINDOW_ROWS + forgotten
 }
 
 /// How many repeats there were.

@@ -1,6 +1,7 @@
 //! Each invariant sees what breaks it, and lets pass what does not.
 
 use super::*;
+use crate::fleet::WINDOW_ROWS;
 use crate::plan::Kind;
 use crate::record::{Class, Delivered, Felt, Key, Outcome, Record, Settled, Written};
 use crate::settings::{BrokerKind, StoreKind};
@@ -137,6 +138,20 @@ fn a_repeat_needs_a_fault_that_excuses_it() {
     assert!(run(Kind::RelayKill, 70, 71).contains(&"I4"), "it was long ago");
 }
 
+/// A relay whose connection is cut has at most its window in its hands.
+#[test]
+fn more_repeats_than_were_in_flight_are_seen() {
+    let run = |kind, numbers: u32| {
+        let twice: Vec<u32> = (1..=numbers).chain(1..=numbers).collect();
+        let run = disturbed(Class::Serialised, numbers).delivers(&twice).fault(kind, 99, 99);
+        run.changes(|run| run.record.faults.retain(|fault| fault.kind == kind)).broken().contains(&"I4")
+    };
+    let window = u32::try_from(WINDOW_ROWS).unwrap();
+    assert!(!run(Kind::BrokerCut, window));
+    assert!(run(Kind::BrokerCut, window + 1));
+    assert!(!run(Kind::BrokerRestart, window + 1), "every relay has its window");
+}
+
 #[test]
 fn rows_leave_after_their_delivery_by_the_owner_under_its_term() {
     let run = |broker: BrokerKind, at: u64, term: i64, by_owner: bool| {
@@ -205,6 +220,43 @@ fn the_application_waits_for_a_frozen_relay_on_sqlite_alone() {
     assert_eq!(run(StoreKind::Sqlite, Kind::RelayPause), [""; 0]);
     assert_eq!(run(StoreKind::Postgres, Kind::RelayPause), ["I14"]);
     assert_eq!(run(StoreKind::Sqlite, Kind::BrokerRefuses), ["I14"]);
+}
+
+#[test]
+fn neighbours_of_poison_that_wait_are_seen() {
+    let run = |beside: u64| {
+        let mut run = Run::of(Class::Serialised, 800);
+        let poisoned = Written { key: Key { class: Class::Poison, number: 1 }, ..run.record.written[&id(1)].clone() };
+        for place in 0..800_u64 {
+            let n = u32::try_from(place).unwrap() + 1;
+            let at = if place < 400 { Moment(place) } else { Moment(50 * SECOND + place) };
+            let lag = if place < 400 { SECOND / 100 } else { beside };
+            if let Some(written) = run.record.written.get_mut(&id(n)) {
+                (written.begun, written.acknowledged) = (at, at);
+            }
+            let at = Moment(at.0 + lag);
+            run.record.delivered.push(Delivered { id: id(n), at, lane: 3, term: 1, attempt: 1, print: n.into() });
+        }
+        run.record.written.insert(id(900), Written { acknowledged: Moment(50 * SECOND), ..poisoned });
+        run.changes(|run| run.dead = vec![(id(900), 2)]).broken()
+    };
+    assert_eq!(run(SECOND / 2), [""; 0]);
+    assert_eq!(run(SECOND), ["I11"]);
+}
+
+#[test]
+fn a_table_that_keeps_growing_and_a_log_that_is_kept_are_seen() {
+    let run = |change: fn(&mut Record)| {
+        disturbed(Class::Serialised, 1).delivers(&[1]).changes(|run| change(&mut run.record)).broken()
+    };
+    assert_eq!(run(|record| record.highest.table = 200 << 20), [""; 0]);
+    assert_eq!(run(|record| record.highest.table = 300 << 20), ["I12"]);
+    assert_eq!(
+        run(|record| (record.highest.table, record.highest.backlog) = (300 << 20, 20_000)),
+        [""; 0],
+        "what waits needs its place"
+    );
+    assert_eq!(run(|record| record.highest.log = 2 << 30), ["I12"]);
 }
 
 #[test]

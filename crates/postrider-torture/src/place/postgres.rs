@@ -6,13 +6,12 @@ use std::time::Duration;
 use postrider_testkit::proxy::Proxy;
 use postrider_testkit::servers::postgres::Postgres;
 use tokio::sync::Mutex;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_postgres::{Client, NoTls};
 use uuid::Uuid;
 
 use super::store::{Books, Gone, Look, Owned};
 use crate::Fallible;
-use crate::moment::{Clock, Moment};
 
 /// The fence's lock on the lane still stands when the trigger runs: what it sees of the lane is what the settle saw.
 const SETUP: &str = "
@@ -43,12 +42,14 @@ const COUNT: &str = "select count(*) filter (where state not in (1, 3)), count(*
 const LANES: &str = "select l.lane, l.term, m.name from postrider_lane l left join torture_member m on m.id = l.owner";
 const IDLE: &str = "select count(*) from pg_stat_activity where datname = current_database() \
     and state like 'idle in transaction%'";
+const BYTES: &str = "select pg_total_relation_size('postrider_outbox'), (select sum(size)::bigint from pg_ls_waldir())";
 const CONNECTIONS: &str = "select count(*) from pg_stat_activity where application_name = $1";
 const BACKENDS: &str = "select pg_terminate_backend(pid) from pg_stat_activity \
     where datname = current_database() and application_name like 'r%' and mod(pid, 3) = $1::int";
 const GONE: &str = "select message_id, state, lane, term, by_owner, by_whom, \
     (extract(epoch from at) * 1000000)::bigint from torture_gone";
 const PATIENCE: Duration = Duration::from_secs(5);
+const LOCKS_WITHIN: Duration = Duration::from_secs(20);
 
 /// The server and what is known about it.
 #[derive(Debug)]
@@ -153,15 +154,16 @@ impl PostgresPlace {
         Ok(timeout(PATIENCE, client.query(BACKENDS, &[&part])).await??.len())
     }
 
-    /// Locks the table against everybody until a moment.
+    /// Locks the table against everybody for a while.
     ///
     /// # Errors
     /// When the lock was not to be had in time, or the server went away.
-    pub async fn lock(&self, until: Moment, clock: Clock) -> Fallible<()> {
+    pub async fn lock(&self, lasts: Duration) -> Fallible<()> {
         let client = connect(&self.url).await?;
-        let take = "set lock_timeout = '1500ms'; begin; lock table postrider_outbox in access exclusive mode";
-        timeout(PATIENCE, client.batch_execute(take)).await??;
-        clock.until(until).await;
+        // Longer than any writer is idle in its transaction. Who waits for this lock keeps everybody else waiting too.
+        let take = "set lock_timeout = '15s'; begin; lock table postrider_outbox in access exclusive mode";
+        timeout(LOCKS_WITHIN, client.batch_execute(take)).await??;
+        sleep(lasts).await;
         timeout(PATIENCE, client.batch_execute("rollback")).await??;
         Ok(())
     }
@@ -203,6 +205,7 @@ async fn looked(client: &Client) -> Fallible<Look> {
     let counts = client.query_one(COUNT, &[]).await?;
     let lanes = client.query(LANES, &[]).await?;
     let idle = client.query_one(IDLE, &[]).await?;
+    let bytes = client.query_one(BYTES, &[]).await?;
     Ok(Look {
         pending: u64::try_from(counts.get::<_, i64>(0))?,
         dead: u64::try_from(counts.get::<_, i64>(1))?,
@@ -215,6 +218,8 @@ async fn looked(client: &Client) -> Fallible<Look> {
             })
             .collect(),
         idle: u64::try_from(idle.get::<_, i64>(0))?,
+        table: u64::try_from(bytes.get::<_, i64>(0))?,
+        log: u64::try_from(bytes.get::<_, i64>(1))?,
     })
 }
 

@@ -8,7 +8,6 @@ use uuid::Uuid;
 
 use super::store::{Books, Gone, Look, Owned};
 use crate::Fallible;
-use crate::moment::{Clock, Moment};
 
 /// SQLite has no lane in the row and no sessions: the trigger keeps the terms of all lanes.
 const SETUP: &str = "
@@ -70,18 +69,20 @@ impl SqlitePlace {
         let lanes = statement
             .query_map([], |row| Ok(Owned { lane: row.get(0)?, term: row.get(1)?, owner: row.get(2)? }))?
             .collect::<Result<_, _>>()?;
-        Ok(Look { pending: u64::try_from(pending)?, dead: u64::try_from(dead)?, lanes, idle: 0 })
+        let bytes = |file: &Path| std::fs::metadata(file).map_or(0, |file| file.len());
+        let (table, log) = (bytes(&self.file), bytes(&self.file.with_extension("db-wal")));
+        Ok(Look { pending: u64::try_from(pending)?, dead: u64::try_from(dead)?, lanes, idle: 0, table, log })
     }
 
-    /// Holds the one write lock until a moment.
+    /// Holds the one write lock for a while.
     ///
     /// # Errors
     /// When it was not to be had.
-    pub async fn lock(&self, until: Moment, clock: Clock) -> Fallible<()> {
+    pub async fn lock(&self, lasts: Duration) -> Fallible<()> {
         let connection = Connection::open(&self.file)?;
         connection.busy_timeout(Duration::from_millis(500))?;
         connection.execute_batch("begin immediate")?;
-        clock.until(until).await;
+        tokio::time::sleep(lasts).await;
         connection.execute_batch("rollback")?;
         Ok(())
     }

@@ -1,13 +1,13 @@
 //! The database of a run, whichever it is.
 
 use std::path::Path;
+use std::time::Duration;
 
 use uuid::Uuid;
 
 use super::postgres::PostgresPlace;
 use super::sqlite::SqlitePlace;
 use crate::Fallible;
-use crate::moment::Moment;
 use crate::settings::StoreKind;
 
 /// The database.
@@ -41,6 +41,10 @@ pub struct Look {
     pub lanes: Vec<Owned>,
     /// Sessions that are idle in a transaction.
     pub idle: u64,
+    /// Bytes of the outbox with its indexes; in SQLite of the whole file.
+    pub table: u64,
+    /// Bytes of the database's log that are kept.
+    pub log: u64,
 }
 
 /// A row that left the outbox, as the trigger wrote it down.
@@ -139,14 +143,14 @@ impl Store {
         }
     }
 
-    /// Locks the outbox for a while; `Ok(false)` when the lock was not to be had.
+    /// Locks the outbox for a while.
     ///
     /// # Errors
-    /// What the database said.
-    pub async fn lock(&self, until: Moment, clock: crate::moment::Clock) -> Fallible<()> {
+    /// When the lock was not to be had, or what the database said.
+    pub async fn lock(&self, lasts: Duration) -> Fallible<()> {
         match self {
-            Self::Postgres(place) => place.lock(until, clock).await,
-            Self::Sqlite(place) => place.lock(until, clock).await,
+            Self::Postgres(place) => place.lock(lasts).await,
+            Self::Sqlite(place) => place.lock(lasts).await,
         }
     }
 }

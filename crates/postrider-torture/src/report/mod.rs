@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::Fallible;
-use crate::judge::{Case, Finding, Judgement, Verdict, history, percentile, takeovers};
+use crate::judge::{Case, Finding, Judgement, Verdict, history, lags, percentile, takeovers};
 use crate::moment::Moment;
 use crate::plan::Kind;
 use crate::settings::{BrokerKind, Settings, StoreKind};
@@ -209,20 +209,6 @@ fn summed<'a>(case: &Case<'_>, judgement: &'a Judgement, circumstances: &'a Circ
 fn quiet_core(from: Moment, until: Moment, at: Moment) -> bool {
     let middle = from.after(until.since(from) / 2);
     middle <= at && at < until
-}
-
-/// From the acknowledgement of each commit to its first delivery.
-fn lags(case: &Case<'_>) -> Vec<(Moment, Duration)> {
-    let mut seen = std::collections::HashSet::new();
-    let mut lags = Vec::new();
-    for delivered in &case.record.delivered {
-        let Some(written) = case.record.written.get(&delivered.id) else { continue };
-        if seen.insert(delivered.id) && written.acknowledged != Moment::NEVER {
-            lags.push((written.acknowledged, delivered.at.since(written.acknowledged)));
-        }
-    }
-    lags.sort_unstable();
-    lags
 }
 
 fn machine() -> String {
