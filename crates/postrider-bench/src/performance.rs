@@ -23,8 +23,10 @@ const PARTS: [(&str, &str, &str); 7] = [
         "latency",
         "From commit to acknowledgement",
         "Each message is written in a transaction of its own, at the rate that is given; latency counts from the answer to \
-         the commit until the broker's acknowledgement has reached the relay. The source is polling. Where the rate reached is \
-         below the one asked for, a commit per message is what the machine takes at most beside broker and relay.",
+         the commit until the broker's acknowledgement has reached the relay. The source is polling. The **limit** is the same \
+         minimal pipeline, which reads again a millisecond after it found nothing; its runs and the relay's take turns. \
+         Where the rate reached is below the one asked for, a commit per message is what the machine takes at most beside \
+         broker and relay.",
     ),
     (
         "transactions",

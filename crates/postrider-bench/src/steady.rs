@@ -69,8 +69,7 @@ pub struct Steady {
 /// # Errors
 /// What ended a writer or the relay; `Unavailable` when messages are still on their way after 30 s.
 pub async fn steady(store: Arc<dyn Store>, broker: Arc<dyn Broker>, pace: &Pace) -> Result<Steady> {
-    let load = pace.load();
-    let book = Arc::new(Book::new(load.messages, Moments::Kept));
+    let book = book(pace);
     let witness = Arc::new(Witness::new(broker, Arc::clone(&book)));
     let relay = Relay::builder(Arc::clone(&store))
         .name("bench")
@@ -78,16 +77,25 @@ pub async fn steady(store: Arc<dyn Store>, broker: Arc<dyn Broker>, pace: &Pace)
         .build()?;
     let stop = CancellationToken::new();
     let running = Running::start(relay, stop.clone());
-    let written = write(&store, pace, &load, book.began()).await;
-    let late = match &written {
-        Ok(written) => arrived(&book, written.committed.len()).await,
-        Err(_) => Ok(()),
-    };
+    let measured = measured(&store, pace, &book).await;
     stop.cancel();
     running.ended().await?;
-    let written = written?;
-    late?;
-    Ok(judge(&written, &book))
+    measured
+}
+
+/// An empty book for what is written at a pace.
+pub fn book(pace: &Pace) -> Arc<Book> {
+    Arc::new(Book::new(pace.load().messages, Moments::Kept))
+}
+
+/// Writes at a pace while somebody delivers who keeps this book.
+///
+/// # Errors
+/// What ended a writer; `Unavailable` when messages are still on their way after 30 s.
+pub async fn measured(store: &Arc<dyn Store>, pace: &Pace, book: &Book) -> Result<Steady> {
+    let written = write(store, pace, &pace.load(), book.began()).await?;
+    arrived(book, written.committed.len()).await?;
+    Ok(judge(&written, book))
 }
 
 /// What the writers did.

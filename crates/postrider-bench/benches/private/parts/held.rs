@@ -69,7 +69,7 @@ pub async fn measure(plan: &Plan, notes: &mut Vec<String>) -> Vec<Figure> {
             .verdict(&verdicts),
     ];
     let what = format!("the {} s at 1,000/s before, {open}", plan.held.as_secs());
-    figures.extend(figures_of(PART, &what, &[all], false));
+    figures.extend(figures_of(PART, &what, &[all], &[], false));
     figures
 }
 

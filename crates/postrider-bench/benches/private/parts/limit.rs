@@ -4,6 +4,7 @@
 //! page: no decisions, no order, no retries, no fence, no leases. It runs on two connections with prepared statements,
 //! and reading, publishing and deleting overlap.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,7 @@ use postrider_bench::load::Load;
 use postrider_bench::witness::{Book, Moments};
 use tokio::sync::mpsc;
 use tokio_postgres::Row;
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::database::connect;
@@ -25,6 +27,8 @@ use super::database::connect;
 const PAGE: i64 = 4_096;
 /// Pages under way between two steps.
 const AHEAD: usize = 2;
+/// How long nothing is read where nothing was found.
+const NOTHING: Duration = Duration::from_millis(1);
 
 const READ: &str = "\
 select id, message_id, topic, key, payload from postrider_outbox where id > $1 order by id limit $2";
@@ -37,7 +41,7 @@ pub async fn pipeline(url: &str, load: &Load, broker: Option<&Context>) -> Drain
     let (to_publish, pages) = mpsc::channel(AHEAD);
     let (to_delete, published) = mpsc::channel(AHEAD);
     let reading = tokio::spawn(read(url.to_owned(), to_publish));
-    let deleting = tokio::spawn(delete(url.to_owned(), published));
+    let deleting = tokio::spawn(delete(url.to_owned(), published, mpsc::unbounded_channel().0));
     match broker {
         None => pass_on(pages, to_delete, &book).await,
         Some(context) => publish(context.clone(), pages, to_delete, &book).await,
@@ -48,6 +52,45 @@ pub async fn pipeline(url: &str, load: &Load, broker: Option<&Context>) -> Drain
     // The limit keeps no order, so it has none to break.
     verdict.order = 0;
     Drained { took: began.elapsed(), verdict }
+}
+
+/// Reads whatever has come, publishes it and deletes it, until it is told to stop: the limit of how soon a message that
+/// was written just now is acknowledged.
+pub async fn steadily(url: String, context: Context, book: Arc<Book>, stop: CancellationToken) {
+    let (to_publish, pages) = mpsc::channel(AHEAD);
+    let (to_delete, published) = mpsc::channel(AHEAD);
+    let (deleted, gone) = mpsc::unbounded_channel();
+    let reading = tokio::spawn(read_as_they_come(url.clone(), to_publish, gone, stop));
+    let deleting = tokio::spawn(delete(url, published, deleted));
+    publish(context, pages, to_delete, &book).await;
+    reading.await.unwrap();
+    deleting.await.unwrap();
+}
+
+async fn read_as_they_come(
+    url: String,
+    pages: mpsc::Sender<Vec<Row>>,
+    mut gone: mpsc::UnboundedReceiver<Vec<i64>>,
+    stop: CancellationToken,
+) {
+    let client = connect(&url).await;
+    let statement = client.prepare(READ).await.unwrap();
+    let mut in_hand: HashSet<i64> = HashSet::new();
+    while !stop.is_cancelled() {
+        // Before the reading, so that nothing is forgotten that it still sees.
+        while let Ok(ids) = gone.try_recv() {
+            for id in ids {
+                in_hand.remove(&id);
+            }
+        }
+        let mut rows = client.query(&statement, &[&0_i64, &PAGE]).await.unwrap();
+        rows.retain(|row| in_hand.insert(row.get(0)));
+        if rows.is_empty() {
+            tokio::time::sleep(NOTHING).await;
+        } else {
+            pages.send(rows).await.unwrap();
+        }
+    }
 }
 
 async fn read(url: String, pages: mpsc::Sender<Vec<Row>>) {
@@ -62,12 +105,13 @@ async fn read(url: String, pages: mpsc::Sender<Vec<Row>>) {
     }
 }
 
-async fn delete(url: String, mut published: mpsc::Receiver<Vec<i64>>) {
+async fn delete(url: String, mut published: mpsc::Receiver<Vec<i64>>, deleted: mpsc::UnboundedSender<Vec<i64>>) {
     let client = connect(&url).await;
     let statement = client.prepare(DELETE).await.unwrap();
     while let Some(ids) = published.recv().await {
-        let deleted = client.execute(&statement, &[&ids]).await.unwrap();
-        assert_eq!(deleted, ids.len() as u64);
+        assert_eq!(client.execute(&statement, &[&ids]).await.unwrap(), ids.len() as u64);
+        // Who reads a backlog once does not listen.
+        let _ = deleted.send(ids);
     }
 }
 
