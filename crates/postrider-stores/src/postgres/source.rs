@@ -573,7 +573,7 @@ impl Source for PostgresSource {
                 (&careful, Type::INT2_ARRAY),
             ];
             let found = self.link.query_often("sweeping", &self.sql.sweep, &parameters).await?;
-            self.stride = self.stride.next(started.elapsed());
+            self.stride = self.stride.next(upto - after, started.elapsed());
             let page = page(&found, room.rows)?;
             after = match page.rows.last() {
                 Some(row) if page.more => row.id.0,

@@ -46,7 +46,8 @@ impl Database {
 
     /// Empties the outbox.
     pub async fn empty(&self) {
-        self.client.batch_execute("truncate postrider_outbox; checkpoint").await.unwrap();
+        self.client.batch_execute("truncate postrider_outbox").await.unwrap();
+        self.flushed().await;
     }
 
     /// Fills the outbox with the messages of a load and nothing else, as a backlog that has been there for a while.
@@ -55,6 +56,11 @@ impl Database {
         self.append(load).await;
         // Together they would be one transaction, in which nothing can be vacuumed.
         self.client.batch_execute("vacuum analyze postrider_outbox").await.unwrap();
+        self.flushed().await;
+    }
+
+    /// What was written before is on disk, so that its writing falls on nothing that is measured after it.
+    pub async fn flushed(&self) {
         self.client.batch_execute("checkpoint").await.unwrap();
     }
 

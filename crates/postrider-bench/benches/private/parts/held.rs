@@ -44,8 +44,10 @@ pub async fn measure(plan: &Plan, notes: &mut Vec<String>) -> Vec<Figure> {
     for run in 0..plan.runs {
         eprintln!("held: open for {} s, run {} of {}", began.elapsed().as_secs(), run + 1, plan.runs);
         nats.fresh_stream().await;
+        database.flushed().await;
         held.push(postrider_bench::steady::steady(database.store().await, nats.broker(), &pace).await.unwrap());
         database.append(&backlog).await;
+        database.flushed().await;
         let run = drain(database.store().await, Arc::new(MemoryBroker::counting()), &backlog, |_| {}).await.unwrap();
         held_rates.push(run.rate());
         verdicts.push(run.verdict);
