@@ -42,8 +42,18 @@ pub(crate) struct Status {
 }
 
 impl Status {
-    /// Looks, twice where once does not tell, and prints.
+    /// Looks, twice where once does not tell, and prints. Who reads JSON reads it also where there is no answer.
     pub(crate) async fn run(&self, config: &Config) -> Outcome<Exit> {
+        let answer = self.answer(config).await;
+        if let Err(failure) = &answer
+            && self.json
+        {
+            output::json::print(&no_answer(config, failure))?;
+        }
+        answer
+    }
+
+    async fn answer(&self, config: &Config) -> Outcome<Exit> {
         let mut operator = wiring::operator(config).await?;
         let first = self.look(config, &mut *operator).await?;
         let (look, verdict) = match verdict::at_once(&first) {
@@ -113,7 +123,7 @@ fn as_text(config: &Config, look: &Look, verdict: &Verdict) -> String {
     match &look.relay {
         Ok(report) => {
             lines.push(format!(
-                "relay {} ({}): {} delivered, {} retried, {} dead since it started; {} messages in its window",
+                "relay {} ({}): {} delivered, {} retried, {} dead since it started; in its window: {}",
                 visible(&report.relay),
                 report.state,
                 report.delivered,
@@ -167,6 +177,13 @@ fn number(measured: Measured) -> String {
         Measured::Exact(n) => n.to_string(),
         Measured::Estimated(n) => format!("about {n}"),
     }
+}
+
+fn no_answer(config: &Config, failure: &Failure) -> Value {
+    json!({
+        "outbox": shown_store(config),
+        "verdict": Word::Unknown.to_string(), "cause": failure.what, "next": failure.next,
+    })
 }
 
 fn as_json(config: &Config, look: &Look, verdict: &Verdict) -> Value {

@@ -23,6 +23,12 @@ fn an_unreachable_database() {
     ] {
         place.run(&[verb, &["--store", &store]].concat()).ends(2).says(&[]).hides("canary");
     }
+    let status = place.run(&["status", "--json", "--store", &store]);
+    let answer = status.ends(2).says(&[]).hides("canary").json();
+    assert_eq!(answer["verdict"], "unknown");
+    for what in ["cause", "next"] {
+        assert!(status.err.contains(answer[what].as_str().unwrap()), "{what}: {answer}");
+    }
 }
 
 #[test]

@@ -39,23 +39,29 @@ freed as (
     };
 }
 
-/// Rows to be delivered, up to one more than `$1`, among `$2` rows from the first of them on; how many those are; and the
-/// age in microseconds of the first that could go now.
+/// Rows to be delivered, up to one more than `$1`, among `$2` rows from the first of them on; how many those are, where
+/// that decides; and the age in microseconds of the first that could go now.
 ///
 /// Rows that are gone and that nobody may vacuum, while somebody holds a transaction open, stand before the first: they
-/// are passed once, by the primary key, and not a second and a third time by whoever counts and looks for the oldest.
+/// are passed once, by the primary key, and not a second and a third time by whoever counts and looks for the oldest. In
+/// a backlog the counting ends with `$1`.
 pub(super) const PENDING: &str = "\
 with first as materialized (
   select o.id from {outbox} o where o.state in (0, 2) order by o.id limit 1),
-looked as materialized (
-  select o.state from {outbox} o where o.id >= (select id from first) order by o.id limit $2)
-select (select count(*) from (select from looked where state in (0, 2) limit $1 + 1) p) as pending,
-       (select count(*) from looked) as looked_at,
+counted as materialized (
+  select count(*) as pending from (
+    select from (select o.state from {outbox} o where o.id >= (select id from first) order by o.id limit $2) f
+     where f.state in (0, 2) limit $1 + 1) p)
+select c.pending,
+       case when c.pending <= $1 then
+         (select count(*) from (
+            select from {outbox} o where o.id >= (select id from first) order by o.id limit $2) f) end as looked_at,
        (select (extract(epoch from clock_timestamp() - greatest(o.created_at, o.deliver_at)) * 1000000)::bigint
           from {outbox} o
          where o.id >= (select id from first) and o.state in (0, 2) and isfinite(o.created_at)
            and (o.deliver_at is null or o.deliver_at <= (select clock_timestamp()) and isfinite(o.deliver_at))
-         order by o.id limit 1) as age";
+         order by o.id limit 1) as age
+  from counted c";
 
 /// Each of these walks a partial index of exceptions, and stops above `$1`.
 pub(super) const EXCEPTIONS: &str = "\

@@ -29,9 +29,9 @@ pub(super) async fn status(link: &mut Link, bound: u32) -> Result<StoreStatus> {
     };
 
     let dead = measured("dead", estimate("dead")?)?;
-    let (looked_at, pending): (i64, i64) = (get(&counted, "looked_at")?, get(&counted, "pending")?);
+    let (looked_at, pending): (Option<i64>, i64) = (get(&counted, "looked_at")?, get(&counted, "pending")?);
     let alive = estimate("live")?.saturating_sub(i64::try_from(dead.value()).unwrap_or(i64::MAX));
-    let whole = looked_at < LOOKED_AT;
+    let whole = looked_at.is_none_or(|looked_at| looked_at < LOOKED_AT);
     let pending = if whole { measure(pending, limit, alive) } else { Measured::Estimated(number(alive.max(pending))) };
     let held = held(link, limit).await?;
     let sql = names.fill(HELD_BACK);
