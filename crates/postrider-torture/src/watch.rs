@@ -19,8 +19,9 @@ use crate::settings::Settings;
 const LOOK: Duration = Duration::from_millis(250);
 /// How often the processes are.
 const PROCESSES: Duration = Duration::from_secs(1);
-/// The relays' gauges about the outbox are this old at most.
-const GAUGES: Duration = Duration::from_secs(14);
+/// The relays' gauges about the outbox are this old at most: a minute where the last count was slow (docs/metrics.md),
+/// and a count.
+const GAUGES: Duration = Duration::from_secs(65);
 
 /// The watchers.
 #[derive(Debug)]
