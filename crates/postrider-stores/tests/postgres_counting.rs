@@ -7,7 +7,7 @@ mod postgres;
 use std::time::{Duration, Instant};
 
 use postgres::Outbox;
-use postrider_core::{Measured, Store};
+use postrider_core::Measured;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const SCANS: &str = "select seq_scan, idx_scan from pg_stat_user_tables where relname = 'postrider_outbox'";
@@ -21,8 +21,7 @@ async fn scans(outbox: &Outbox) -> (i64, i64) {
 #[tokio::test]
 async fn what_is_gone_and_cannot_be_vacuumed_is_passed_by_the_primary_key_alone() {
     let outbox = Outbox::fresh().await;
-    let holder = outbox.client().await;
-    holder.batch_execute("begin; select pg_current_xact_id()").await.unwrap();
+    let holder = outbox.holder().await;
     outbox
         .sql(
             "insert into postrider_outbox (topic, key, payload) select 't', 'k', '' from generate_series(1, 50000);
@@ -35,7 +34,7 @@ async fn what_is_gone_and_cannot_be_vacuumed_is_passed_by_the_primary_key_alone(
         )
         .await;
     let before = scans(&outbox).await;
-    let mut operator = outbox.store.operator().await.unwrap();
+    let mut operator = outbox.operator().await;
     let status = operator.status(10).await.unwrap();
     assert_eq!((status.pending, status.delayed), (Measured::Exact(3), Measured::Exact(1)));
     let age = status.oldest_age.unwrap();

@@ -33,8 +33,7 @@ async fn a_sweep_finds_only_what_everything_else_missed() {
 async fn a_sweep_passes_rows_that_nothing_may_remove_in_steps() {
     let outbox = Outbox::fresh().await;
     let mut relay = Relay::joined(&outbox.store).await;
-    let holder = outbox.client().await;
-    holder.batch_execute("begin; select pg_current_xact_id()").await.unwrap();
+    let holder = outbox.holder().await;
     outbox
         .sql(
             "insert into postrider_outbox (topic, key, payload) select 't', 'k', '' from generate_series(1, 100000);

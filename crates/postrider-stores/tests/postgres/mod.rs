@@ -108,6 +108,13 @@ impl Outbox {
         client(&self.url()).await
     }
 
+    /// A client with a transaction open that has written: until it ends nothing that goes now can be vacuumed.
+    pub async fn holder(&self) -> tokio_postgres::Client {
+        let holder = self.client().await;
+        holder.batch_execute("begin; select pg_current_xact_id()").await.unwrap();
+        holder
+    }
+
     pub async fn operator(&self) -> Box<dyn Operator> {
         self.store.operator().await.unwrap()
     }
