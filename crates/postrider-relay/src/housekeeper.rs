@@ -51,7 +51,7 @@ pub(crate) async fn keep_house(
 ) {
     let mut operator: Option<Box<dyn Operator>> = None;
     let mut next_round = Instant::now();
-    let mut next_count = next_round;
+    let mut counts = Counts::beginning(next_round);
     let mut was = Duty::Off;
     loop {
         tokio::select! {
@@ -66,7 +66,7 @@ pub(crate) async fn keep_house(
             Ok(()) = duty.changed() => {
                 // Who comes to it shows the outbox at once.
                 next_round = Instant::now();
-                next_count = next_round;
+                counts = Counts::beginning(next_round);
             }
             () = tokio::time::sleep_until(next_round) => {
                 next_round = Instant::now() + ROUND;
@@ -75,7 +75,7 @@ pub(crate) async fn keep_house(
                     telemetry::store_is_shown_elsewhere();
                 }
                 was = duty;
-                if duty == Duty::On && let Err(error) = round(&store, &mut operator, &retention, &mut next_count).await {
+                if duty == Duty::On && let Err(error) = round(&store, &mut operator, &retention, &mut counts).await {
                     operator = None;
                     tracing::debug!(%error, "housekeeping could not be done this time");
                 }
@@ -88,12 +88,12 @@ async fn round(
     store: &Arc<dyn Store>,
     operator: &mut Option<Box<dyn Operator>>,
     retention: &Retention,
-    next_count: &mut Instant,
+    counts: &mut Counts,
 ) -> Result<()> {
     let began = Instant::now();
-    if began >= *next_count {
+    if began >= counts.next {
         telemetry::store(&look(store, operator, COUNT_BOUND).await?);
-        *next_count = began + until_next_count(began.elapsed());
+        counts.counted(began, began.elapsed());
     }
     if retention.delivered.is_none() && retention.dead.is_none() {
         return Ok(());
@@ -110,10 +110,25 @@ async fn round(
     }
 }
 
-/// How long after one count the next one begins, by how long it took.
-fn until_next_count(took: Duration) -> Duration {
-    // The round that comes nearest to it counts, also when it comes a moment early.
-    took.saturating_mul(PARTS).clamp(ROUND, SELDOM) - ROUND / 2
+/// When the outbox is counted.
+#[derive(Debug)]
+struct Counts {
+    next: Instant,
+    /// How long the last one took.
+    took: Duration,
+}
+
+impl Counts {
+    fn beginning(next: Instant) -> Self {
+        Self { next, took: Duration::ZERO }
+    }
+
+    /// The quicker one of the last two says when the next one is: a lock or a busy moment that held up one of them is gone.
+    fn counted(&mut self, began: Instant, took: Duration) {
+        let quicker = std::mem::replace(&mut self.took, took).min(took);
+        // The round that comes nearest to it counts, also when it comes a moment early.
+        self.next = began + (quicker.saturating_mul(PARTS).clamp(ROUND, SELDOM) - ROUND / 2);
+    }
 }
 
 async fn look(store: &Arc<dyn Store>, operator: &mut Option<Box<dyn Operator>>, bound: u32) -> Result<StoreStatus> {
@@ -185,13 +200,22 @@ fn left(status: &StoreStatus) -> Left {
 mod tests {
     use super::*;
 
+    /// How many rounds after a count that took so many milliseconds, and one before it, the next one is.
+    fn rounds(before: u64, last: u64) -> u32 {
+        let began = Instant::now();
+        let mut counts = Counts::beginning(began);
+        [before, last].into_iter().for_each(|millis| counts.counted(began, Duration::from_millis(millis)));
+        (1..).find(|round| began + ROUND * *round >= counts.next).unwrap_or(0)
+    }
+
     #[test]
     fn a_slow_count_is_seldom_and_a_quick_one_is_of_every_round() {
-        let rounds = |millis: u64| {
-            let until = until_next_count(Duration::from_millis(millis));
-            (1..).find(|round| ROUND * *round >= until).unwrap_or(0)
-        };
-        assert_eq!((rounds(0), rounds(3), rounds(100)), (1, 1, 1));
-        assert_eq!((rounds(200), rounds(400), rounds(600), rounds(30_000)), (2, 4, 6, 6));
+        assert_eq!([0, 3, 100].map(|millis| rounds(millis, millis)), [1, 1, 1]);
+        assert_eq!([200, 400, 600, 30_000].map(|millis| rounds(millis, millis)), [2, 4, 6, 6]);
+    }
+
+    #[test]
+    fn one_slow_count_between_quick_ones_delays_nothing() {
+        assert_eq!((rounds(0, 30_000), rounds(30_000, 3), rounds(600, 200)), (1, 1, 2));
     }
 }

@@ -37,7 +37,10 @@ impl Database {
     /// What it is, for the page.
     pub async fn note(&self) -> String {
         let row = self.client.query_one("show server_version", &[]).await.unwrap();
-        format!("PostgreSQL {} as installed, with shared_buffers of 128 MB.", row.get::<_, &str>(0))
+        format!(
+            "PostgreSQL {} as installed, with shared_buffers of 128 MB and wal_level = logical.",
+            row.get::<_, &str>(0)
+        )
     }
 
     pub async fn store(&self) -> Arc<dyn Store> {

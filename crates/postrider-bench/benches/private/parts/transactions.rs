@@ -16,8 +16,11 @@ const PART: &str = "transactions";
 const HANDS: u32 = 4;
 /// Transactions a second where the rate is given.
 const RATE: u32 = 500;
-/// Each run takes so many turns with each of the three: a disk that is slow for some seconds is so for all of them.
+/// Each run takes so many turns with each of the three, and each turn is a figure of its own: a machine that is slow for
+/// some seconds is so for all of them, and the median does not see it.
 const TURNS: u32 = 4;
+/// The share of a turn that is warm-up, when connections are new and the relay begins.
+const WARM_UP: u32 = 5;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum With {
@@ -46,7 +49,6 @@ pub async fn measure(plan: &Plan, notes: &mut Vec<String>) -> Vec<Figure> {
     let mut runs = Runs::default();
     for run in 0..plan.runs {
         eprintln!("transactions: run {} of {}", run + 1, plan.runs);
-        let (mut paced, mut free) = (<[Vec<f64>; 3]>::default(), [(0, Duration::ZERO); 3]);
         for _ in 0..TURNS {
             for (place, with) in EVERY.into_iter().enumerate() {
                 database.empty().await;
@@ -56,17 +58,14 @@ pub async fn measure(plan: &Plan, notes: &mut Vec<String>) -> Vec<Figure> {
                 if relay.is_some() {
                     database.lanes_are_shared_by(1).await;
                 }
-                paced[place].extend(write(&database, with, plan.steady / TURNS, Some(RATE), 0).await);
-                let began = Instant::now();
-                free[place].0 += write(&database, with, plan.steady / (2 * TURNS), None, 1 << 32).await.len();
-                free[place].1 += began.elapsed();
+                let mut paced = write(&database, with, plan.steady / TURNS, Some(RATE), 0).await;
+                runs.p50[place].push(percentile(&mut paced, 0.5));
+                runs.p99[place].push(percentile(&mut paced, 0.99));
+                let length = plan.steady / (2 * TURNS);
+                let free = write(&database, with, length, None, 1 << 32).await;
+                #[allow(clippy::cast_precision_loss, reason = "a count")]
+                runs.most[place].push(free.len() as f64 / (length - length / WARM_UP).as_secs_f64());
             }
-        }
-        for (place, (mut paced, (count, took))) in paced.into_iter().zip(free).enumerate() {
-            runs.p50[place].push(percentile(&mut paced, 0.5));
-            runs.p99[place].push(percentile(&mut paced, 0.99));
-            #[allow(clippy::cast_precision_loss, reason = "a count")]
-            runs.most[place].push(count as f64 / took.as_secs_f64());
         }
     }
     let [nothing, outbox, relay] = runs.most;
@@ -90,7 +89,7 @@ pub async fn measure(plan: &Plan, notes: &mut Vec<String>) -> Vec<Figure> {
     ]
 }
 
-/// Milliseconds of each transaction; at a rate, or as fast as the hands can.
+/// Milliseconds of each transaction after the warm-up; at a rate, or as fast as the hands can.
 async fn write(database: &Database, with: With, length: Duration, rate: Option<u32>, from: u64) -> Vec<f64> {
     let start = Instant::now();
     let mut hands = Vec::new();
@@ -133,7 +132,9 @@ async fn one_hand(
             transaction.execute(&outbox, &[&message.topic.as_str(), &key, &&message.payload[..]]).await.unwrap();
         }
         transaction.commit().await.unwrap();
-        times.push(began.elapsed().as_secs_f64() * 1_000.0);
+        if began - start >= length / WARM_UP {
+            times.push(began.elapsed().as_secs_f64() * 1_000.0);
+        }
         number += u64::from(HANDS);
     }
     times
