@@ -33,7 +33,7 @@ const PARTS: [(&str, &str, &str); 7] = [
         "The application's own transactions",
         "Four connections write an order each time: without an outbox, with one message in the same transaction, and with a \
          relay at work beside them that sends it to the memory broker. The three take turns of a few \
-         seconds, and every turn is a run of its own; its first fifth is warm-up.",
+         seconds.",
     ),
     (
         "cost",
