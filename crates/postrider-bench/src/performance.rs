@@ -32,8 +32,7 @@ const PARTS: [(&str, &str, &str); 7] = [
         "transactions",
         "The application's own transactions",
         "Four connections write an order each time: without an outbox, with one message in the same transaction, and with a \
-         relay at work beside them that sends it to the memory broker. The three take turns of a few \
-         seconds.",
+         relay at work beside them that sends it to the memory broker. The three take turns of a few seconds.",
     ),
     (
         "cost",

@@ -13,8 +13,9 @@ use crate::telemetry;
 
 /// How often retention runs, and the outbox is counted.
 const ROUND: Duration = Duration::from_secs(10);
-/// Counting takes no more than one of so many parts of the time, so that the 99th of a hundred messages does not feel it:
-/// it is slow where millions of rows are gone that nobody may vacuum, and then the database works for it alone.
+/// Counting that stays slow takes no more than one of so many parts of the time, so that the 99th of a hundred messages
+/// does not feel it: it is slow where millions of rows are gone that nobody may vacuum, and then the database works for it
+/// alone.
 const PARTS: u32 = 100;
 /// The outbox is counted this often however slow that is.
 const SELDOM: Duration = Duration::from_secs(60);

@@ -19,7 +19,7 @@ const RATE: u32 = 500;
 /// Each run takes so many turns with each of the three, and each turn is a figure of its own: a machine that is slow for
 /// some seconds is so for all of them, and the median does not see it.
 const TURNS: u32 = 4;
-/// The share of a turn that is warm-up, when connections are new and the relay begins.
+/// Of so many parts of a turn the first is warm-up, when connections are new and the relay begins.
 const WARM_UP: u32 = 5;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
