@@ -1,6 +1,7 @@
 //! From commit to acknowledgement, at rates and payloads that are given.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use postrider_bench::figure::{Demand, Figure};
 use postrider_bench::steady::{Pace, Steady, book, measured, steady};
@@ -13,6 +14,8 @@ use super::plan::{Plan, TOPIC};
 
 const PART: &str = "latency";
 const KEYS: u32 = 10_000;
+/// How long the limit waits where it found nothing.
+const LIMIT_PAUSE: Duration = Duration::from_millis(1);
 
 pub async fn measure(plan: &Plan, notes: &mut Vec<String>) -> Vec<Figure> {
     let (database, nats) = (Database::start().await, Nats::start().await);
@@ -47,7 +50,8 @@ async fn at_the_limit(database: &Database, nats: &Nats, pace: &Pace) -> Steady {
     database.empty().await;
     nats.fresh_stream().await;
     let (book, stop) = (book(pace), CancellationToken::new());
-    let pipeline = limit::steadily(database.url.clone(), nats.context.clone(), Arc::clone(&book), stop.clone());
+    let (url, context) = (database.url.clone(), Some(nats.context.clone()));
+    let pipeline = limit::steadily(url, context, LIMIT_PAUSE, Arc::clone(&book), stop.clone());
     let pipeline = tokio::spawn(pipeline);
     let run = measured(&database.store().await, pace, &book).await.unwrap();
     stop.cancel();

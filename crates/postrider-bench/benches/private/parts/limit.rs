@@ -27,9 +27,6 @@ use super::database::connect;
 const PAGE: i64 = 4_096;
 /// Pages under way between two steps.
 const AHEAD: usize = 2;
-/// How long nothing is read where nothing was found.
-const NOTHING: Duration = Duration::from_millis(1);
-
 const READ: &str = "\
 select id, message_id, topic, key, payload from postrider_outbox where id > $1 order by id limit $2";
 const DELETE: &str = "delete from postrider_outbox where id = any($1)";
@@ -54,21 +51,32 @@ pub async fn pipeline(url: &str, load: &Load, broker: Option<&Context>) -> Drain
     Drained { took: began.elapsed(), verdict }
 }
 
-/// Reads whatever has come, publishes it and deletes it, until it is told to stop: the limit of how soon a message that
-/// was written just now is acknowledged.
-pub async fn steadily(url: String, context: Context, book: Arc<Book>, stop: CancellationToken) {
+/// Reads whatever has come, publishes it where there is a broker, and deletes it, until it is told to stop: the limit of
+/// how soon a message that was written just now is acknowledged, and of what that costs the application. After finding
+/// nothing it reads again a `pause` later.
+pub async fn steadily(
+    url: String,
+    broker: Option<Context>,
+    pause: Duration,
+    book: Arc<Book>,
+    stop: CancellationToken,
+) {
     let (to_publish, pages) = mpsc::channel(AHEAD);
     let (to_delete, published) = mpsc::channel(AHEAD);
     let (deleted, gone) = mpsc::unbounded_channel();
-    let reading = tokio::spawn(read_as_they_come(url.clone(), to_publish, gone, stop));
+    let reading = tokio::spawn(read_as_they_come(url.clone(), pause, to_publish, gone, stop));
     let deleting = tokio::spawn(delete(url, published, deleted));
-    publish(context, pages, to_delete, &book).await;
+    match broker {
+        None => pass_on(pages, to_delete, &book).await,
+        Some(context) => publish(context, pages, to_delete, &book).await,
+    }
     reading.await.unwrap();
     deleting.await.unwrap();
 }
 
 async fn read_as_they_come(
     url: String,
+    pause: Duration,
     pages: mpsc::Sender<Vec<Row>>,
     mut gone: mpsc::UnboundedReceiver<Vec<i64>>,
     stop: CancellationToken,
@@ -86,7 +94,7 @@ async fn read_as_they_come(
         let mut rows = client.query(&statement, &[&0_i64, &PAGE]).await.unwrap();
         rows.retain(|row| in_hand.insert(row.get(0)));
         if rows.is_empty() {
-            tokio::time::sleep(NOTHING).await;
+            tokio::time::sleep(pause).await;
         } else {
             pages.send(rows).await.unwrap();
         }
