@@ -54,13 +54,7 @@ pub async fn pipeline(url: &str, load: &Load, broker: Option<&Context>) -> Drain
 /// Reads whatever has come, publishes it where there is a broker, and deletes it, until it is told to stop: the limit of
 /// how soon a message that was written just now is acknowledged, and of what that costs the application. After finding
 /// nothing it reads again a `pause` later.
-pub async fn steadily(
-    url: String,
-    broker: Option<Context>,
-    pause: Duration,
-    book: Arc<Book>,
-    stop: CancellationToken,
-) {
+pub async fn steadily(url: String, broker: Option<Context>, pause: Duration, book: Arc<Book>, stop: CancellationToken) {
     let (to_publish, pages) = mpsc::channel(AHEAD);
     let (to_delete, published) = mpsc::channel(AHEAD);
     let (deleted, gone) = mpsc::unbounded_channel();
