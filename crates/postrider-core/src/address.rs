@@ -127,3 +127,39 @@ impl DestinationTemplate {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_written_as_they_were_given() {
+        let (name, place) = (DestinationName::new("billing"), Destination::new("events.orders"));
+        assert_eq!((name.as_str(), name.to_string().as_str()), ("billing", "billing"));
+        assert_eq!((place.as_str(), place.to_string().as_str()), ("events.orders", "events.orders"));
+    }
+
+    #[test]
+    fn the_topic_stands_wherever_the_template_names_it() {
+        let render = |template: &str| {
+            let template = DestinationTemplate::parse(template).unwrap();
+            let rendered = template.render(&Message::new("a.b", "x"));
+            assert_eq!(template.with_topic("a.b"), rendered.as_str());
+            rendered.to_string()
+        };
+        let places = ["{topic}", "fixed", "x.{topic}", "{topic}.y", "x.{topic}.y.{topic}", ""];
+        assert_eq!(places.map(render), ["a.b", "fixed", "x.a.b", "a.b.y", "x.a.b.y.a.b", ""]);
+        assert_eq!(DestinationTemplate::parse("{topic}"), Ok(DestinationTemplate::topic()), "nothing empty beside it");
+        for wrong in ["{", "x.{topic", "{}", "{key}"] {
+            assert!(DestinationTemplate::parse(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_destination_without_a_topic_is_the_same_for_every_message() {
+        let fixed = |template: &str| DestinationTemplate::parse(template).unwrap().fixed();
+        assert_eq!(fixed("events"), Some(Destination::new("events")));
+        assert_eq!(fixed(""), Some(Destination::new("")));
+        assert_eq!((fixed("{topic}"), fixed("events.{topic}")), (None, None));
+    }
+}

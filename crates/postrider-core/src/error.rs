@@ -161,4 +161,29 @@ mod tests {
         assert_eq!((advised.story(), advised.advice()), ("cannot connect: refused".into(), Some("start the server")));
         assert_eq!(advised.story_and_advice(), "cannot connect: refused; start the server");
     }
+
+    #[test]
+    fn every_kind_has_its_word() {
+        let kinds = [
+            ErrorKind::Unavailable,
+            ErrorKind::Throttled,
+            ErrorKind::Rejected,
+            ErrorKind::Unknown,
+            ErrorKind::Fenced,
+            ErrorKind::Config,
+        ];
+        let words = ["unavailable", "throttled", "rejected", "unknown", "fenced", "config"];
+        assert_eq!(kinds.map(ErrorKind::as_str), words);
+        assert_eq!(kinds.map(|kind| kind.to_string()), words);
+    }
+
+    #[test]
+    fn an_error_is_shown_with_its_causes_and_gives_them_out() {
+        let error = Error::new(ErrorKind::Throttled, "publishing").because("too many").advise("wait");
+        assert_eq!(error.to_string(), "publishing: too many; wait");
+        assert_eq!(error.source().map(ToString::to_string).as_deref(), Some("too many"));
+        assert_eq!(error.delay(), None);
+        assert_eq!(error.retry_after(Duration::from_secs(3)).delay(), Some(Duration::from_secs(3)));
+        assert!(Error::new(ErrorKind::Config, "no stream").source().is_none());
+    }
 }

@@ -253,4 +253,12 @@ mod tests {
         assert_eq!(holdings.reconcile(&[held(0, 1)]), Difference::default());
         assert_eq!(holdings.releasable(), [held(0, 1)]);
     }
+
+    #[test]
+    fn who_released_everything_holds_nothing() {
+        let mut holdings = of(member(0), 1);
+        assert!(!holdings.is_empty());
+        holdings.released(&[held(0, 1)]);
+        assert!(holdings.is_empty());
+    }
 }

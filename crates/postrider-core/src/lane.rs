@@ -83,3 +83,29 @@ pub fn lane_of(key_or_id: &str, lanes: LaneCount) -> Lane {
     let remainder = crc32fast::hash(key_or_id.as_bytes()) % u32::from(lanes.get());
     Lane(u16::try_from(remainder).unwrap_or(0))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_are_numbered_from_nought_and_written_as_numbers() {
+        let lanes: Vec<String> = LaneCount::new(3).unwrap().all().map(|lane| lane.to_string()).collect();
+        assert_eq!(lanes, ["0", "1", "2"]);
+        let counts = [0, 1, LaneCount::MAX, LaneCount::MAX + 1].map(|lanes| LaneCount::new(lanes).map(LaneCount::get));
+        assert_eq!(counts, [None, Some(1), Some(LaneCount::MAX), None]);
+    }
+
+    #[test]
+    fn a_relay_is_written_as_its_id() {
+        assert_eq!(RelayId(Uuid::from_u128(7)).to_string(), "00000000-0000-0000-0000-000000000007");
+    }
+
+    #[test]
+    fn a_key_has_the_lane_that_crc32_of_mysql_gives_it() {
+        let lanes = LaneCount::new(64).unwrap();
+        // The check value of CRC-32 (IEEE): 0xCBF43926.
+        assert_eq!(lane_of("123456789", lanes), Lane(0x26));
+        assert_eq!(lane_of("123456789", LaneCount::ONE), Lane(0));
+    }
+}

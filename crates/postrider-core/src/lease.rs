@@ -150,4 +150,13 @@ mod tests {
             assert!(sent + ttl / 3 + found * 6 < trusted_until(sent, ttl), "{ttl:?}");
         }
     }
+
+    #[test]
+    fn a_lane_that_was_given_back_says_nothing_of_how_its_owner_began() {
+        let mut record = LaneRecord { clean: false, ..LaneRecord::NEW };
+        let careful = record.acquire(LANE, FIRST).unwrap();
+        assert_eq!(careful.start, Start::Careful);
+        assert!(record.release(FIRST, careful));
+        assert_eq!(record, LaneRecord { term: Term(1), clean: false, ..LaneRecord::NEW });
+    }
 }

@@ -28,3 +28,13 @@ impl OnDead {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_has_the_word_of_the_configuration() {
+        assert_eq!([OnDead::Skip, OnDead::Hold, OnDead::Forward].map(OnDead::as_str), ["skip", "hold", "forward"]);
+    }
+}

@@ -296,4 +296,19 @@ mod tests {
             assert!(TopicPattern::parse(bad).is_err(), "{bad:?}");
         }
     }
+
+    #[test]
+    fn a_pattern_is_written_as_it_was_read() {
+        for text in ["#", "orders.*", "a.b.#"] {
+            assert_eq!(TopicPattern::parse(text).unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_a_message_changes_is_kept_as_json_with_nothing_else_in_it() {
+        let change = RetryOverride { max_attempts: Some(3), ..RetryOverride::default() };
+        assert_eq!(change.to_json(), r#"{"max_attempts":3}"#);
+        assert_eq!(RetryOverride::from_json(&change.to_json()), Ok(change));
+        assert!(RetryOverride::from_json(r#"{"attempts": 3}"#).unwrap_err().starts_with("retry: "));
+    }
 }

@@ -200,3 +200,34 @@ impl Message {
         self.payload.len() + self.topic.as_str().len() + key + self.headers.weight() + self.attributes.weight()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_written_as_its_uuid() {
+        assert_eq!(MessageId(Uuid::from_u128(7)).to_string(), "00000000-0000-0000-0000-000000000007");
+    }
+
+    #[test]
+    fn what_lies_after_a_moment_is_no_time_before_it() {
+        let (early, late) = (Timestamp(-2), Timestamp(5));
+        assert_eq!(late.since(early), Duration::from_micros(7));
+        assert_eq!((early.since(late), late.since(late)), (Duration::ZERO, Duration::ZERO));
+    }
+
+    #[test]
+    fn a_message_weighs_what_is_kept_of_it_in_memory() {
+        let bare = Message::new("abc", "12345");
+        assert_eq!(bare.weight(), 8);
+        let keyed = bare.key("k1");
+        assert_eq!(keyed.weight(), 10);
+        let with_header = keyed.header("name", "value");
+        let header = with_header.headers.weight();
+        assert!(header >= 9 && with_header.weight() == 10 + header);
+        let whole = with_header.attribute("http.path", "/x");
+        let attribute = whole.attributes.weight();
+        assert!(attribute >= 11 && whole.weight() == 10 + header + attribute);
+    }
+}
