@@ -311,4 +311,14 @@ mod tests {
         assert_eq!(RetryOverride::from_json(&change.to_json()), Ok(change));
         assert!(RetryOverride::from_json(r#"{"attempts": 3}"#).unwrap_err().starts_with("retry: "));
     }
+
+    #[test]
+    fn jitter_is_splitmix64() {
+        // The first outputs for this seed: 6457827717110365317, 3203168211198807973, 9817491932198370423.
+        let mut jitter = Jitter::seeded(1_234_567);
+        for high in [1_503_580_183_u32, 745_795_716, 2_285_812_965] {
+            let expected = f64::from(high) / 4_294_967_296.0;
+            assert!((jitter.fraction() - expected).abs() < f64::EPSILON);
+        }
+    }
 }

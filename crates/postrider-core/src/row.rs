@@ -236,3 +236,60 @@ impl Row {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hashed(number: i64) -> u64 {
+        let mut hasher = RowHasher::default();
+        hasher.write_i64(number);
+        hasher.finish()
+    }
+
+    #[test]
+    fn neighbours_have_neighbouring_places_and_differ_where_a_map_compares_first() {
+        let low = |number: i64| hashed(number) & 63;
+        let top = |number: i64| hashed(number) >> 57;
+        assert_eq!((640..704).map(low).collect::<Vec<_>>(), (0..64).collect::<Vec<_>>());
+        assert_eq!((640..704).map(top).collect::<HashSet<_>>().len(), 64);
+        let places: HashSet<u64> = (0..640_000).step_by(64).map(|number| hashed(number) >> 6 & 0xFFFF_FFFF).collect();
+        assert_eq!(places.len(), 10_000, "each neighbourhood has a place of its own");
+    }
+
+    #[test]
+    fn a_number_is_hashed_by_one_multiplication() {
+        let numbers = [0, 1, 63, 64, 1_000_000, -1];
+        let hashes = [
+            0,
+            0x0200_0000_0000_0001,
+            0x7e00_0000_0000_003f,
+            0xd29f_0567_8dde_6e40,
+            0x4bd7_6f71_fd1e_b680,
+            0x5360_faed_7221_91bf,
+        ];
+        assert_eq!(numbers.map(hashed), hashes);
+        let mut hasher = RowHasher::default();
+        hasher.write(&[1, 200]);
+        assert_eq!(hasher.finish(), 0x65dd_0fee_d39b_4b09, "one byte after the other");
+    }
+
+    #[test]
+    fn a_state_is_known_by_its_number_in_the_table() {
+        let states = [RowState::Pending, RowState::Dead, RowState::SetAside, RowState::Holding];
+        assert_eq!(states.map(RowState::code), [0, 1, 2, 3]);
+        assert_eq!([0, 1, 2, 3].map(RowState::from_code), states.map(Some));
+        assert_eq!([-1, 4].map(RowState::from_code), [None, None]);
+    }
+
+    #[test]
+    fn a_lifetime_is_measured_from_the_database_s_present() {
+        let (now, second) = (Timestamp(10_000_000), Duration::from_secs(1));
+        let at = |created, expires| Lifetime::at(now, created, expires);
+        assert_eq!(at(None, None), Lifetime { age: Duration::ZERO, expires: Expires::ByPolicy });
+        let both = at(Some(Timestamp(8_000_000)), Some(Timestamp(13_000_000)));
+        assert_eq!(both, Lifetime { age: 2 * second, expires: Expires::In(3 * second) });
+        assert_eq!(at(None, Some(Timestamp(9_000_000))).expires, Expires::In(Duration::ZERO));
+        assert_eq!(at(None, Some(Timestamp::NEVER)).expires, Expires::Never);
+    }
+}

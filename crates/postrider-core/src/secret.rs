@@ -38,3 +38,16 @@ impl Serialize for Secret {
         serializer.serialize_str("***")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_shown_to_nobody_who_does_not_ask_for_it() {
+        let secret = Secret::new("p w");
+        assert_eq!(secret.reveal(), "p w");
+        assert_eq!((format!("{secret:?}"), secret.to_string()), ("***".to_owned(), "***".to_owned()));
+        assert_eq!(serde_json::to_string(&secret).unwrap(), r#""***""#);
+    }
+}
