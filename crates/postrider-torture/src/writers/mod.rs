@@ -37,6 +37,9 @@ pub enum Act {
     Serialised,
     /// Draws its transaction id long before it locks the key.
     EarlyId,
+    /// Writes, and takes the key's lock only then: the number of its row was drawn before it was its turn, so that the
+    /// order of the locks is not promised to it.
+    WriteFirst,
     /// Takes a message back to a savepoint, and writes another.
     Savepoint,
     /// Rolls back.
@@ -61,7 +64,8 @@ impl Act {
             640..700 => Self::Savepoint,
             700..790 => Self::RollBack,
             790..820 => Self::Disconnect,
-            820..980 => Self::Unserialised,
+            820..920 => Self::Unserialised,
+            920..980 => Self::WriteFirst,
             980..985 => Self::Bulk,
             985..988 => Self::Idle,
             988..992 => Self::Poison,

@@ -105,6 +105,12 @@ async fn act_out(
                 sleep(Duration::from_millis(hand.random.below(150))).await;
             }
         }
+        Act::WriteFirst => {
+            let key = hand.key(Class::Unserialised);
+            enqueue(hand, &tx, key, 0, begun, ids).await?;
+            sleep(Duration::from_millis(hand.random.below(20))).await;
+            lock(&tx, key, 1).await?;
+        }
         Act::Idle => {
             tx.execute(EARLY, &[]).await?;
             let key = hand.key(Class::Unserialised);

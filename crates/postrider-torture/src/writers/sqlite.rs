@@ -89,6 +89,11 @@ fn act_out(
             // Whoever holds the one write lock stops everybody: a few milliseconds are all that an application may.
             std::thread::sleep(Duration::from_millis(hand.random.below(10)));
         }
+        Act::WriteFirst => {
+            let key = hand.key(Class::Unserialised);
+            enqueue(hand, &tx, key, 0, begun, ids)?;
+            lock(&tx, key, 1)?;
+        }
         Act::Bulk => bulk(hand, &tx, begun, ids)?,
         Act::Poison => {
             let key = hand.poisoned();
