@@ -45,6 +45,18 @@ async fn a_database_that_is_missing_or_has_no_tables_is_told_apart_with_the_next
 }
 
 #[tokio::test]
+async fn tables_that_stand_in_another_schema_are_named_where_they_are_looked_for_in_vain() {
+    let url = shared().await.unwrap().fresh_database().await.unwrap();
+    client(&url).await.batch_execute("create schema app").await.unwrap();
+    let app = PostgresOptions::new(&url).unwrap().names(Names::new("app", "billing_").unwrap());
+    migrate(&app, lanes(2)).await.unwrap();
+    let story = refusal(PostgresOptions::new(&url).unwrap()).await.story();
+    assert!(story.contains(r#"an outbox with outbox.schema = "app", outbox.prefix = "billing_""#), "{story}");
+    migrate(&PostgresOptions::new(&url).unwrap(), lanes(2)).await.unwrap();
+    PostgresStore::open(PostgresOptions::new(&url).unwrap()).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_newer_schema_is_refused_by_open_and_by_migrate_and_stays_as_it_is() {
     let outbox = Outbox::fresh().await;
     for (newer, needed) in [

@@ -20,6 +20,15 @@ const FOUND: &str = "select to_regclass($1) is not null as found, pg_is_in_recov
 const META: &str =
     "select version, lanes, (to_jsonb(m) ->> 'compatible_from')::integer as compatible_from from {meta} m";
 
+/// Another outbox of the same database: its schema and what its tables' names begin with.
+const ELSEWHERE: &str = "\
+select n.nspname::text as schema, left(c.relname, -4)::text as prefix
+  from pg_class c join pg_namespace n on n.oid = c.relnamespace
+ where c.relkind = 'r' and c.relname like '%\\_meta'
+       and (select count(*) from pg_attribute a
+             where a.attrelid = c.oid and a.attname in ('version', 'lanes')) = 2
+ order by 1, 2 limit 1";
+
 /// What the tables say about themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Installed {
@@ -57,6 +66,8 @@ pub async fn migrate(options: &PostgresOptions, lanes: LaneCount) -> Result<()> 
             Fit::Same if installed.compatible_from.is_some() => return Ok(()),
             Fit::Same | Fit::Older | Fit::TooNew(_) => {}
         }
+    } else if let Some(other) = elsewhere(&mut link).await? {
+        tracing::warn!("this database has an outbox with {other} already; a second one is made");
     }
     let script = ddl(&options.names, lanes);
     let mut tries = 0;
@@ -104,8 +115,13 @@ const LANES: &str =
 pub(super) async fn usable(link: &mut Link) -> Result<Installed> {
     let Some(installed) = installed(link).await? else {
         let table = link.options().names.qualified("meta");
-        let what = format!("the table {table} does not exist; run `postrider migrate --store ...`");
-        return Err(Error::new(ErrorKind::Config, what));
+        let step = match elsewhere(link).await? {
+            Some(other) => {
+                format!("this database has an outbox with {other}: give that, or make a new one by `postrider migrate`")
+            }
+            None => "run `postrider migrate --store ...`".to_owned(),
+        };
+        return Err(Error::new(ErrorKind::Config, format!("the table {table} does not exist; {step}")));
     };
     if known(installed)? == Fit::Older {
         let what = format!(
@@ -115,6 +131,14 @@ pub(super) async fn usable(link: &mut Link) -> Result<Installed> {
         return Err(Error::new(ErrorKind::Config, what));
     }
     Ok(installed)
+}
+
+/// Where else an outbox is, as the settings that lead to it.
+async fn elsewhere(link: &mut Link) -> Result<Option<String>> {
+    let rows = link.query("looking for the tables elsewhere", ELSEWHERE, &[]).await?;
+    let Some(row) = rows.first() else { return Ok(None) };
+    let (schema, prefix): (String, String) = (get(row, "schema")?, get(row, "prefix")?);
+    Ok(Some(format!("outbox.schema = {schema:?}, outbox.prefix = {prefix:?}")))
 }
 
 async fn installed(link: &mut Link) -> Result<Option<Installed>> {
