@@ -146,7 +146,7 @@ fn judge(tree: &Tree, field: &Field, jobs: &str) -> Result<Found> {
     for tests in field.rounds {
         println!("{}: {}", field.package, tests.join(" "));
         let mut command = tree.cargo();
-        command.args(["mutants", "--iterate", "--no-shuffle", "--colors=never", "--minimum-test-timeout=60"]);
+        command.args(["mutants", "--iterate", "--no-shuffle", "--colors=never", "--minimum-test-timeout=20"]);
         command.arg("--all-features");
         command.args(["--package", field.package, "--file", field.files, "--jobs", jobs, "--output"]).arg(&folder);
         // Without debug information a mutant is built in half the time.
