@@ -132,6 +132,21 @@ async fn without_planner_settings_the_backlog_is_read_in_spans_and_the_doctor_sa
     assert_eq!(planner.level, Level::Warning);
 }
 
+/// A walk from the first number that was ever given would take 156,250 statements.
+#[tokio::test]
+async fn an_outbox_that_is_old_is_walked_from_its_first_row() {
+    let server = shared().await.unwrap();
+    let database = server.create_database().await.unwrap();
+    migrate(&options(&server.url_for(&database)), lanes(8)).await.unwrap();
+    let old = "select setval('postrider_outbox_id_seq', 10000000000);
+               insert into postrider_outbox (topic, payload) select 't', 'x' from generate_series(1, 3000)";
+    server.psql(&database, old).await.unwrap();
+    let store = PostgresStore::open(options(&pooler().await.url_for(&database))).await.unwrap();
+    let mut relay = Relay::joined(&store).await;
+    let rows = tokio::time::timeout(Duration::from_secs(10), relay.read_all()).await.unwrap();
+    assert_eq!(rows.len(), 3000);
+}
+
 /// What one client prepared there, a statement of the next one would run.
 #[tokio::test]
 async fn a_pooler_that_swallows_the_settings_gets_nothing_prepared() {

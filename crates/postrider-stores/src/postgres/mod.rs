@@ -30,6 +30,8 @@ mod decode;
 #[cfg(feature = "postgres")]
 mod doctor;
 #[cfg(feature = "postgres")]
+mod expected;
+#[cfg(feature = "postgres")]
 mod holders;
 #[cfg(feature = "postgres")]
 mod leases;

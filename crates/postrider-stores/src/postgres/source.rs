@@ -11,18 +11,17 @@ use tokio_postgres::types::Type;
 
 use super::cohort::{Cohort, Cohorts, Walk};
 use super::decode::{self, Glance, LightPage, get};
+use super::expected::Expected;
 use super::link::{Link, Parameter, Purpose};
 use super::read_sql::{
-    ANY_EXCEPTION, BACKLOG, DIFFERENCE, DUE, EXCEPTIONAL_KEYS, GLANCE, Hot, KEY, LAST_ID, LOAD, MARK_BOOT, OBSERVE,
-    Pages, RESTAMP, SWEEP, WALK,
+    ANY_EXCEPTION, BACKLOG, BOUNDS, DIFFERENCE, DUE, EXCEPTIONAL_KEYS, GLANCE, Hot, KEY, LAST_ID, LOAD, MARK_BOOT,
+    OBSERVE, Pages, RESTAMP, SWEEP, WALK,
 };
 use super::snapshot::{Life, Snapshot};
 use super::stride::Stride;
 
 /// Row numbers looked at by one statement where the planner cannot be told to walk the primary key.
 const SPAN: i64 = 64_000;
-/// Rows of a page after which the next one is expected to be large.
-const MANY: usize = 256;
 /// So many looks in a row take the server for the one that it was: the connection stands, but somebody may have put other
 /// tables in the place of these.
 const MOST_GLANCES: u32 = 64;
@@ -60,6 +59,7 @@ struct Statements {
     difference: HotStatement,
     walk: HotStatement,
     backlog: HotStatement,
+    bounds: String,
     last_id: String,
     due: String,
     key: String,
@@ -89,32 +89,6 @@ pub(super) struct PostgresSource {
     sweep_end: Option<i64>,
 }
 
-/// Whether rows are expected that only an exact page bounds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Weight {
-    Light,
-    Heavy,
-}
-
-/// What to expect of the next rows of the hot path, by those that came last.
-#[derive(Debug)]
-struct Expected {
-    weight: Weight,
-    /// How many rows the last page had.
-    found: usize,
-}
-
-impl Expected {
-    /// Takes in a light page; whether it brought anything, or all there was.
-    fn was_light(&mut self, rows: &[Row], found: usize) -> bool {
-        self.found = found;
-        if rows.len() < found {
-            self.weight = Weight::Heavy;
-        }
-        !rows.is_empty() || found == 0
-    }
-}
-
 /// Whether a page took all there was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rest {
@@ -138,6 +112,7 @@ impl PostgresSource {
             difference: hot(DIFFERENCE),
             walk: hot(WALK),
             backlog: hot(BACKLOG),
+            bounds: names.fill(BOUNDS),
             last_id: names.fill(LAST_ID),
             due: pages(DUE),
             key: pages(KEY),
@@ -153,7 +128,7 @@ impl PostgresSource {
             life: None,
             span: None,
             trusted: None,
-            expected: Expected { weight: Weight::Light, found: 0 },
+            expected: Expected::NOTHING,
             glances: 0,
             stride: Stride::first(Duration::ZERO),
             sweep_end: None,
@@ -230,8 +205,8 @@ impl PostgresSource {
                     return self.difference(cohort, &read, now, room, careful).await;
                 }
                 None => {
-                    let end = self.end().await?;
-                    cohort.walk = Some(Walk { until: now.clone(), last: 0, end });
+                    let (last, end) = self.bounds().await?;
+                    cohort.walk = Some(Walk { until: now.clone(), last, end });
                 }
             }
         }
@@ -269,7 +244,7 @@ impl PostgresSource {
             cohort.read = Some(now.clone());
             return Ok((rows, Rest::None));
         }
-        let end = self.end().await?;
+        let (_, end) = self.bounds().await?;
         let last = rows.last().map_or(0, |row| row.id.0);
         cohort.walk = Some(Walk { until: now.clone(), last, end });
         Ok((rows, Rest::Some))
@@ -278,7 +253,7 @@ impl PostgresSource {
     /// The difference and the present by one statement, where nothing else is to be done: every lane is read up to the same
     /// point, rows are light, and the connection is known. None where more is.
     async fn glance(&mut self, room: Room, careful: &[i16]) -> Result<Option<Page>> {
-        let is_steady = self.expects_light(careful) && self.expected.found < MANY && room.rows > 0;
+        let is_steady = self.expects_light(careful) && self.expected.is_small() && room.rows > 0;
         let is_sure = self.link.is_our_own() && self.glances < MOST_GLANCES;
         let [cohort] = self.cohorts.list.as_slice() else { return Ok(None) };
         let (Some(read), None) = (&cohort.read, &cohort.walk) else { return Ok(None) };
@@ -313,7 +288,7 @@ impl PostgresSource {
 
     /// Whether a light page can bring what is wanted, as far as is known.
     fn expects_light(&self, careful: &[i16]) -> bool {
-        self.expected.weight == Weight::Light && careful.is_empty() && self.lanes != LaneCount::ONE
+        self.expected.is_light() && careful.is_empty() && self.lanes != LaneCount::ONE
     }
 
     /// A page, if everything in it came by the connection with which the read began.
@@ -397,11 +372,11 @@ impl PostgresSource {
         };
         let share = room.bytes / room.rows.max(1);
         if self.expects_light(careful) {
-            let (most, each_row) = (count(share), self.expected.found < MANY);
+            let (most, each_row) = (count(share), self.expected.is_small());
             let mut all: Vec<Parameter<'_>> = vec![(&most, Type::INT8)];
             all.extend_from_slice(parameters);
             all.push((&each_row, Type::BOOL));
-            let mut page = LightPage::with_capacity(self.expected.found.min(room.rows));
+            let mut page = LightPage::with_capacity(self.expected.found().min(room.rows));
             self.link.each_often(doing, &sql.light, &all, |row| page.add(&row)).await?;
             let (rows, found) = page.end()?;
             if self.expected.was_light(&rows, found) {
@@ -414,20 +389,18 @@ impl PostgresSource {
         all.push((&careful, Type::INT2_ARRAY));
         let found = self.link.query(doing, &sql.exact, &all).await?;
         let fetched = decode::fetched(&found)?;
-        self.expected.found = found.len();
         let rows = decode::rows(&found)?;
-        if rows.len() == fetched && rows.iter().all(|row| row.weight <= share) {
-            self.expected.weight = Weight::Light;
-        }
+        self.expected.was_exact(&rows, fetched, share);
         Ok((rows, fetched))
     }
 
-    /// Where a walk ends: the last id, where it goes in spans.
-    async fn end(&mut self) -> Result<i64> {
+    /// Before where a walk begins, and where it ends, if it goes in spans.
+    async fn bounds(&mut self) -> Result<(i64, i64)> {
         if self.span.is_none() {
-            return Ok(0);
+            return Ok((0, 0));
         }
-        self.last_id().await
+        let row = self.link.query_one("reading the first and the last row number", &self.sql.bounds, &[]).await?;
+        Ok((get(&row, "before_first")?, get(&row, "last")?))
     }
 
     /// Where a sweep ends that is at this row. The last id is asked for once: it may stand before many rows that are dead.
