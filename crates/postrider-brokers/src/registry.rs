@@ -87,6 +87,9 @@ pub fn backend(config: &BrokerConfig) -> Result<&'static Backend> {
 
 fn unknown_scheme(config: &BrokerConfig, scheme: &str) -> Error {
     let known: Vec<&str> = BACKENDS.iter().flat_map(|backend| backend.schemes).copied().collect();
+    let shown = config.shown();
+    // Who writes `stdout` means `stdout:`.
+    let scheme = if scheme.is_empty() { shown.as_str() } else { scheme };
     if NOT_YET.contains(&scheme) {
         let text =
             format!("brokers of the scheme {scheme:?} are not supported yet; known schemes: {}", known.join(", "));
@@ -94,15 +97,11 @@ fn unknown_scheme(config: &BrokerConfig, scheme: &str) -> Error {
     }
     let nearest = known
         .iter()
-        .filter(|_| !scheme.is_empty())
         .min_by_key(|known| strsim::damerau_levenshtein(known, scheme))
         .filter(|known| strsim::damerau_levenshtein(known, scheme) <= 2);
     let meant = nearest.map(|known| format!("; did you mean {known}:?")).unwrap_or_default();
-    let text = format!(
-        "the broker {:?} has no scheme that is known{meant}; known schemes: {}",
-        config.shown(),
-        known.join(", ")
-    );
+    let text =
+        format!("the broker {shown:?} has no scheme that is known{meant}; known schemes: {}:", known.join(":, "));
     Error::new(ErrorKind::Config, text)
 }
 
@@ -117,6 +116,12 @@ mod tests {
         let text = error.to_string();
         assert!(text.contains("did you mean nats:") && text.contains("https"), "{text}");
         assert!(!text.contains("canary"), "{text}");
+    }
+
+    #[test]
+    fn a_scheme_without_its_colon_is_told_how_it_is_written() {
+        let text = open(&BrokerConfig::new("stdout")).unwrap_err().to_string();
+        assert!(text.contains("did you mean stdout:?") && text.contains("known schemes: memory:, "), "{text}");
     }
 
     #[test]
