@@ -20,11 +20,14 @@ pub(crate) fn failure(error: &clap::Error, typed: impl IntoIterator<Item = Strin
     Some(Failure::usage(what, format!("{} --help", verb(typed))))
 }
 
-/// What clap says before it comes to the usage, in one line.
+/// What clap says before it comes to the usage, in one line. Who wrote `--topic` did not mean a value of that name: where
+/// clap has no better tip, the usage is one.
 fn told(text: &str) -> String {
-    let mut line = String::new();
-    let before = |part: &&str| !part.starts_with("Usage:") && !part.starts_with("For more information");
-    for part in text.lines().map(str::trim).take_while(before).filter(|part| !part.is_empty()) {
+    const NO_TIP: &str = "tip: to pass '";
+    let (mut line, has_tip) = (String::new(), !text.contains(NO_TIP));
+    let is_end = |part: &&str| part.starts_with("For more information") || has_tip && part.starts_with("Usage:");
+    let parts = text.lines().map(str::trim).take_while(|part| !is_end(part));
+    for part in parts.filter(|part| !part.is_empty() && !part.starts_with(NO_TIP)) {
         line.push_str(match line.chars().last() {
             None => "",
             Some(':') => " ",
@@ -77,6 +80,11 @@ mod tests {
                 " relay",
             ),
             (&["migrate", "--print", "--check"], "the argument '--print' cannot be used with '--check'", " migrate"),
+            (
+                &["enqueue", "--topic", "a"],
+                "unexpected argument '--topic' found; Usage: postrider enqueue [OPTIONS] [TOPIC]",
+                " enqueue",
+            ),
             (&["dead", "replay", "--rate", "0"], "invalid value '0' for '--rate <N>'", " dead replay"),
         ] {
             let lines = said(typed).unwrap();
