@@ -110,7 +110,7 @@ pub fn build(tree: &Tree, build: Build, cargo: &mut Command, target: &Path) -> R
 }
 
 /// Builds the relay of another commit, and says its short name.
-fn other_build(tree: &Tree, build: Build, commit: &str) -> Result<(PathBuf, String)> {
+pub fn other_build(tree: &Tree, build: Build, commit: &str) -> Result<(PathBuf, String)> {
     let copy = Copy::of(tree, "beside", commit)?;
     let programs = self::build(tree, build, &mut copy.cargo(), &copy.target)?;
     Ok((programs.relay, git(tree, &["rev-parse", "--short=12", commit])?))

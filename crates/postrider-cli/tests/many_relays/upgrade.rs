@@ -9,9 +9,12 @@ use crate::writer::{MANY_KEYS, Writer};
 const PREVIOUS: &str = "POSTRIDER_PREVIOUS";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs another build: POSTRIDER_PREVIOUS names its postrider"]
+#[ignore = "needs another build: POSTRIDER_PREVIOUS names its postrider (cargo xtask show fire.4)"]
 async fn two_builds_side_by_side_keep_the_promises_while_one_replaces_the_other() {
-    let previous = std::env::var(PREVIOUS).unwrap();
+    let Ok(previous) = std::env::var(PREVIOUS) else {
+        println!("NOT RUN: a rolling upgrade: {PREVIOUS} names no other build (`cargo xtask show fire.4` builds one)");
+        return;
+    };
     let mut scene = Scene::set().await.unwrap();
     let writer = Writer::start(scene.url(), MANY_KEYS);
     scene.start_build("old-1", &previous);
