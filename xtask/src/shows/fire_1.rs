@@ -49,6 +49,12 @@ pub const SHOW: Show = Show {
             ],
             prints: &["verdict: Pass"],
         },
+        Step::Tests {
+            does: "every failpoint with every fault, over PostgreSQL and SQLite",
+            package: "postrider-cli",
+            target: "failpoints",
+            filter: "every_point",
+        },
         Step::Look { does: "all kept runs together", look: together },
     ],
 };

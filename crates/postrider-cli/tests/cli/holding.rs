@@ -74,6 +74,15 @@ async fn a_discard_opens_the_key() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_discard_of_the_key_drops_what_was_given_up_and_nothing_that_waits() {
+    let (place, receiver, head) = held().await;
+    let discarded = place.on(&["dead", "discard", "--key", "k", "--yes", "--json"]);
+    assert_eq!(discarded.good().json()["ids"], serde_json::json!([head]));
+    place.drain(&receiver.url(), &HOLD).good();
+    assert_eq!(accepted(&receiver), ["free", "first", "second"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_happens_to_a_key_is_configured_per_topic() {
     let (place, receiver) = (Place::migrated(), HttpReceiver::start().await.unwrap());
     receiver.script(|request, _| match request.body.starts_with(b"bad") {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use postrider_core::{DeadReason, Outcome};
+use postrider_core::{DeadReason, Level, Outcome};
 use postrider_stores::postgres::{Pooling, PostgresOptions, PostgresStore, migrate};
 use postrider_testkit::servers::pgbouncer::PgBouncer;
 use postrider_testkit::servers::postgres::Postgres;
@@ -173,4 +173,23 @@ async fn what_was_given_up_just_before_a_crash_stays_given_up() {
     relay.settle(&rows[1..], dead).await;
     let writer = crash(&server, &database).await;
     assert_eq!(left(&writer).await, [("given up".to_owned(), 1)]);
+}
+
+/// A subscription writes rows whose transaction ids are another cluster's: nobody may relay from its target.
+#[tokio::test]
+async fn finding_10_an_outbox_that_is_the_target_of_a_subscription_fails_the_doctor() {
+    let (publisher, outbox) = (Outbox::fresh().await, Outbox::fresh().await);
+    publisher.sql("create publication outgoing for table postrider_outbox").await;
+    outbox
+        .sql(&format!(
+            "create subscription incoming connection '{}' publication outgoing
+               with (create_slot = false, enabled = false, copy_data = false)",
+            publisher.server.url_for(&publisher.database)
+        ))
+        .await;
+    let findings = outbox.operator().await.check().await.unwrap();
+    let subscribed = findings.iter().find(|finding| finding.subject == "logical replication").unwrap();
+    assert_eq!(subscribed.level, Level::Failure);
+    assert!(subscribed.advice.contains("publication"), "{subscribed:?}");
+    assert!(publisher.operator().await.check().await.unwrap().iter().all(|f| f.subject != "logical replication"));
 }

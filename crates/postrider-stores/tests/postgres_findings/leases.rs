@@ -102,7 +102,7 @@ update postrider_lane l set owner = $1, term = term + 1 from c where l.lane = c.
     assert_eq!(outbox.sql("select count(*) from postrider_lane where term = 1").await, "8");
 }
 
-/// A lease is over when the clock says so, also in a transaction that began before.
+/// A lease is over when the clock says so.
 #[tokio::test]
 async fn finding_14_an_expired_lease_acquires_nothing() {
     let outbox = Outbox::fresh().await;

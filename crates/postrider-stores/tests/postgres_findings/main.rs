@@ -12,7 +12,7 @@
 //! | 7 | rows behind a closed key fill the window | `finding_07_*` | the machine: `tests::waiting::*`; the suite: `waiting::*` |
 //! | 8 | a message enqueued by the statement that waits for the lock is doubled and reordered | `finding_08_*` | |
 //! | 9 | an unknown outcome has no end | | the machine: `tests::blame::*`; `judge::tests::*` |
-//! | 10 | rows restored from another cluster are not visible | `finding_10_*` | `postgres_faults::rows_from_the_future_*` |
+//! | 10 | rows restored from another cluster are not visible | `finding_10_*`: also those of a subscription | `postgres_faults::rows_from_the_future_*` |
 //! | 11 | what an operator replays is found by no source | `finding_11_*` | the suite: `retaining::*` |
 //! | 12 | the order of delayed messages | `finding_12_*` | `postrider-relay: expiring::a_delayed_*` |
 //! | 13 | a careful start kills innocents | `finding_13_*`: a death charges nobody | the machine: `tests::careful::*`; the suite: `careful::*`, `leasing::a_lane_after_an_unclean_end_*` |

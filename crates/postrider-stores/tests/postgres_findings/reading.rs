@@ -103,9 +103,23 @@ async fn finding_16_the_tables_have_the_settings_that_were_measured() {
         "vacuum_truncate=off",
         "autovacuum_vacuum_threshold=10000",
         "autovacuum_vacuum_scale_factor=0",
+        "autovacuum_vacuum_cost_delay=0",
+        "autovacuum_vacuum_insert_threshold=100000",
+        "autovacuum_vacuum_insert_scale_factor=0",
+        "autovacuum_analyze_threshold=50000",
+        "autovacuum_analyze_scale_factor=0",
     ] {
         assert!(options.contains(setting), "{setting} is not in {options}");
     }
+    let toast = "select reloptions from pg_class
+      where oid = (select reltoastrelid from pg_class where relname = 'postrider_outbox')";
+    let options = outbox.sql(toast).await;
+    for setting in ["vacuum_truncate=off", "autovacuum_vacuum_threshold=10000", "autovacuum_vacuum_scale_factor=0"] {
+        assert!(options.contains(setting), "{setting} is not in {options} of the payloads");
+    }
+    let uncompressed = "select attstorage from pg_attribute
+      where attrelid = 'postrider_outbox'::regclass and attname = 'payload'";
+    assert_eq!(outbox.sql(uncompressed).await, "e");
     for table in ["postrider_lane", "postrider_relay"] {
         let options = outbox.sql(&format!("select reloptions from pg_class where relname = '{table}'")).await;
         assert!(options.contains("fillfactor=50"), "{table}: {options}");
