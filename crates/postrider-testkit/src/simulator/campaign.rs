@@ -1,6 +1,6 @@
 //! Many seeds, one after another or several at once: how they went, and what was to be seen.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::ops::Range;
 use std::sync::Mutex;
@@ -44,6 +44,8 @@ pub struct Campaign {
     pub seen: BTreeMap<Sight, u64>,
     /// Those that broke a promise, by seed.
     pub failures: BTreeMap<u64, Violation>,
+    /// Those in which too little happened to prove anything.
+    pub thin: BTreeSet<u64>,
     /// All hashes as one number, whatever the order of the runs.
     pub hash: u64,
     /// How long it took.
@@ -96,6 +98,9 @@ impl Campaign {
         for sight in Sight::ALL.iter().filter(|sight| run.seen.has(**sight)) {
             *self.seen.entry(*sight).or_default() += 1;
         }
+        if run.is_thin() {
+            self.thin.insert(run.seed);
+        }
         if let Some(violation) = run.violation {
             self.failures.insert(run.seed, violation);
         }
@@ -110,7 +115,7 @@ impl Campaign {
 
     /// Whether every promise held, and enough happened.
     pub fn is_clean(&self) -> bool {
-        self.failures.is_empty() && self.unseen().is_empty()
+        self.failures.is_empty() && self.thin.is_empty() && self.unseen().is_empty()
     }
 
     /// The whole of it as text.
@@ -148,8 +153,12 @@ impl Campaign {
         let _ = writeln!(
             text,
             "{} events and {} faults; at least {} events and {} faults in a seed ({LEAST_EVENTS} and {LEAST_FAULTS} are \
-             demanded)",
-            self.events, self.faults, self.least_events, self.least_faults
+             demanded), fewer in {}",
+            self.events,
+            self.faults,
+            self.least_events,
+            self.least_faults,
+            self.thin.len()
         );
         let _ = writeln!(
             text,
