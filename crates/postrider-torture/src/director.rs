@@ -71,7 +71,7 @@ impl Director {
         let (kind, lasts, draw) = (planned.kind, planned.lasts, planned.draw);
         match kind {
             Kind::RelayKill | Kind::RelayTerm | Kind::RelayPause | Kind::RelayClock => {
-                let Ok(Some((slot, held))) = timeout(WAITS, self.target(draw)).await else { return Ok(()) };
+                let Ok(Some((slot, held))) = timeout(WAITS, self.target(planned)).await else { return Ok(()) };
                 self.relay(kind, lasts, draw, &slot, held).await
             }
             Kind::RelayAdded => {
@@ -123,18 +123,17 @@ impl Director {
     }
 
     /// A relay that runs and to which nothing else is being done; mostly one that has lanes.
-    async fn target(&self, draw: u64) -> Option<(Arc<Slot>, Held)> {
+    async fn target(&self, planned: &Planned) -> Option<(Arc<Slot>, Held)> {
         let slots = self.fleet.regular();
         loop {
             let mut candidates = Vec::new();
             for step in 0..slots.len() {
-                let index = (usize::try_from(draw % 1024).unwrap_or(0) + step) % slots.len();
+                let index = (usize::try_from(planned.draw % 1024).unwrap_or(0) + step) % slots.len();
                 let Some(slot) = slots.get(index) else { continue };
                 let lanes = slot.report().await.map_or(0, |report| report.lanes);
                 candidates.push((lanes == 0, Arc::clone(slot)));
             }
-            // Three of four times an idle one comes last.
-            if !draw.is_multiple_of(4) {
+            if planned.wants_lanes() {
                 candidates.sort_by_key(|(idle, _)| *idle);
             }
             for (_, slot) in candidates {

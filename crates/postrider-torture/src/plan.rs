@@ -153,6 +153,13 @@ pub struct Planned {
     pub draw: u64,
 }
 
+impl Planned {
+    /// Whether a relay that has lanes is to be hit, where there is one; one of four may hit an idle one.
+    pub fn wants_lanes(&self) -> bool {
+        !self.draw.is_multiple_of(4)
+    }
+}
+
 /// The faults of a run, in order.
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -167,11 +174,15 @@ const WARM_UP: Duration = Duration::from_secs(6);
 /// A quiet window begins this often, and lasts this long.
 const QUIET_EVERY: Duration = Duration::from_secs(60);
 const QUIET: Duration = Duration::from_secs(14);
+/// What the takeover after a solitary kill may take on top of the lease, with some room.
+const TAKEOVER: Duration = Duration::from_secs(4);
 
 impl Plan {
     /// Draws the faults of a load of this length.
     ///
-    /// Kinds come in shuffled rounds, so that a run of any length has as many of each as it can.
+    /// Kinds come in shuffled rounds, so that a run of any length has as many of each as it can. After each quiet window
+    /// a relay that has lanes is killed, and nothing else begins until others must have them: that time is promised,
+    /// and among other faults it cannot be measured.
     pub fn draw(seed: u64, kinds: &[Kind], load: Duration, lease: Duration, mean_gap: Duration) -> Self {
         let mut random = Random::new(seed, 1);
         let end = Moment(0).after(load).before(Duration::from_secs(8));
@@ -186,6 +197,10 @@ impl Plan {
         while !kinds.is_empty() && at < end {
             if let Some((_, until)) = quiet.iter().find(|(from, until)| *from <= at && at < *until) {
                 at = *until;
+                if kinds.contains(&Kind::RelayKill) && at < end {
+                    faults.push(solitary_kill(at, &mut random));
+                    at = at.after(lease + TAKEOVER);
+                }
                 continue;
             }
             if round.is_empty() {
@@ -208,6 +223,10 @@ impl Plan {
         self.quiet.iter_mut().for_each(|(from, until)| (*from, *until) = (from.after(by), until.after(by)));
         self
     }
+}
+
+fn solitary_kill(at: Moment, random: &mut Random) -> Planned {
+    Planned { kind: Kind::RelayKill, at, lasts: Duration::from_secs(1), draw: random.bits() | 1 }
 }
 
 fn lasts(kind: Kind, lease: Duration, random: &mut Random) -> Duration {
@@ -256,6 +275,19 @@ mod tests {
         let text = |plan: &Plan| format!("{:?}", plan.faults);
         assert_eq!(text(&drawn(7, 10)), text(&drawn(7, 10)));
         assert_ne!(text(&drawn(7, 10)), text(&drawn(8, 10)));
+    }
+
+    #[test]
+    fn five_minutes_have_kills_with_nothing_else_beginning_before_or_after() {
+        for seed in 0..50 {
+            let plan = drawn(seed, 5);
+            let near = |kill: &Planned, other: &Planned| {
+                kill.at.before(QUIET) < other.at && other.at < kill.at.after(Duration::from_secs(7))
+            };
+            let kills = plan.faults.iter().filter(|fault| fault.kind == Kind::RelayKill && fault.wants_lanes());
+            let alone = kills.filter(|kill| plan.faults.iter().filter(|other| near(kill, other)).count() == 1).count();
+            assert!(alone >= 3, "seed {seed}: {alone}");
+        }
     }
 
     #[test]

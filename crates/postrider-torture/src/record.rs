@@ -129,8 +129,19 @@ pub struct Fault {
     pub target: String,
     /// Messages in the windows of the relays that it hit.
     pub in_flight: u64,
-    /// For a killed relay: how long its lanes had no owner.
-    pub takeover: Option<Duration>,
+    /// What became of the lanes of a killed relay.
+    pub takeover: Takeover,
+}
+
+/// What became of the lanes of a relay that was killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Takeover {
+    /// It had none, or nobody was killed.
+    Needless,
+    /// They have no other owner yet.
+    Awaited,
+    /// All of them had another owner after this time.
+    After(Duration),
 }
 
 /// A transaction of one ordinary message, as the application felt it.
@@ -272,7 +283,7 @@ impl Recorder {
     pub fn fault(&self, kind: Kind, target: String, in_flight: u64) -> usize {
         let from = self.now();
         let mut record = self.open();
-        record.faults.push(Fault { kind, from, until: Moment::NEVER, target, in_flight, takeover: None });
+        record.faults.push(Fault { kind, from, until: Moment::NEVER, target, in_flight, takeover: Takeover::Needless });
         record.faults.len() - 1
     }
 

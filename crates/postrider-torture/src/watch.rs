@@ -12,7 +12,7 @@ use crate::judge::UNFLUSHED;
 use crate::moment::Moment;
 use crate::place::store::{Books, Look, Owned, Store};
 use crate::plan::Kind;
-use crate::record::{Record, Recorder, Sample};
+use crate::record::{Record, Recorder, Sample, Takeover};
 use crate::settings::Settings;
 
 /// How often the outbox is looked at.
@@ -66,21 +66,23 @@ impl Outbox {
                 let mut record = recorder.open();
                 while let Some(fault) = record.faults.get(known) {
                     if fault.kind == Kind::RelayKill {
-                        let lanes = self.owners.iter().filter(|(_, (_, owner))| owner.as_ref() == Some(&fault.target));
-                        orphans.insert(known, lanes.map(|(lane, (term, _))| (*lane, *term)).collect());
+                        let owned = self.owners.iter().filter(|(_, (_, owner))| owner.as_ref() == Some(&fault.target));
+                        let lanes: HashMap<u16, i64> = owned.map(|(lane, (term, _))| (*lane, *term)).collect();
+                        if !lanes.is_empty() {
+                            record.faults[known].takeover = Takeover::Awaited;
+                            orphans.insert(known, lanes);
+                        }
                     }
                     known += 1;
                 }
                 orphans.retain(|fault, lanes| {
-                    let had_lanes = !lanes.is_empty();
                     lanes.retain(|lane, term| {
                         !look.lanes.iter().any(|now| now.lane == *lane && now.owner.is_some() && now.term > *term)
                     });
-                    if had_lanes
-                        && lanes.is_empty()
+                    if lanes.is_empty()
                         && let Some(fault) = record.faults.get_mut(*fault)
                     {
-                        fault.takeover = Some(at.since(fault.from));
+                        fault.takeover = Takeover::After(at.since(fault.from));
                     }
                     !lanes.is_empty()
                 });

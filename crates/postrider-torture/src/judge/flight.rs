@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Case, Finding, repeats};
+use super::{Case, Finding, repeats, takeovers};
 use crate::plan::Kind;
 
 const MOST_MEMORY: u64 = 256 << 20;
@@ -12,6 +12,8 @@ const MOST_CONNECTIONS: u64 = 12;
 const MOST_TABLE: u64 = 256 << 20;
 /// A row with its indexes, while it waits.
 const ROW: u64 = 4 << 10;
+/// A run of this length kills relays with nothing else in the way.
+const TAKES_OVER: Duration = Duration::from_secs(300);
 /// PostgreSQL keeps `max_wal_size`, 1 GB by default, between two checkpoints.
 const MOST_LOG: u64 = 1280 << 20;
 
@@ -90,6 +92,10 @@ pub fn vacuous(case: &Case<'_>) -> Vec<String> {
     let moves = kinds.iter().any(|kind| matches!(kind, Kind::RelayKill | Kind::RelayPause | Kind::RelayTerm));
     if moves && record.takeovers < spent.as_secs() / 30 {
         why.push(format!("lanes changed hands {} times in {} s of faults", record.takeovers, spent.as_secs()));
+    }
+    let hands_over = kinds.contains(&Kind::RelayKill) && case.settings.relays > 1 && case.settings.load() >= TAKES_OVER;
+    if hands_over && takeovers(case).is_empty() {
+        why.push("of no kill could the takeover be judged: something else was always in the way".to_owned());
     }
     if kinds.contains(&Kind::RelayKill) && repeats::count(&record.delivered) == 0 {
         why.push("there was no repeat at all: the kills missed".to_owned());

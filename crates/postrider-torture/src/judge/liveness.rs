@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::{Case, Finding, MAX_BACKOFF, aftermath, outside, windows, within};
 use crate::moment::Moment;
 use crate::plan::Kind;
-use crate::record::{Class, Fault, Key};
+use crate::record::{Class, Fault, Key, Takeover};
 
 /// What a poll, a page and a busy machine may add.
 const GRACE: Duration = Duration::from_secs(2);
@@ -78,21 +78,28 @@ pub fn recovery(case: &Case<'_>) -> Finding {
         }
     }
     let bound = case.settings.lease() + TAKEOVER;
-    let all = takeovers(&case.record.faults);
+    let all = takeovers(case);
     for (fault, took) in &all {
-        if *took > bound {
-            finding.breaks(|| format!("the lanes of {} had no owner for {took:.1?} from {}", fault.target, fault.from));
+        let (target, from) = (&fault.target, fault.from);
+        match took {
+            Some(took) if *took <= bound => {}
+            Some(took) => finding.breaks(|| format!("the lanes of {target} had no owner for {took:.1?} from {from}")),
+            None => finding.breaks(|| format!("the lanes of {target} had no other owner ever, from {from}")),
         }
     }
-    let worst = all.iter().map(|(_, took)| *took).max().unwrap_or_default();
+    let worst = all.iter().filter_map(|(_, took)| *took).max().unwrap_or_default();
     finding.measured += &format!("; {} takeovers, longest {worst:.1?} of {bound:.1?}", all.len());
     finding
 }
 
-/// Takeovers after a kill that nothing else was in the way of.
-pub fn takeovers(faults: &[Fault]) -> Vec<(&Fault, Duration)> {
-    let alone = |fault: &Fault, took: Duration| {
-        let until = fault.from.after(took);
+/// The takeovers that can be judged, with how long they took; nothing where they never came.
+///
+/// Of a kill that left lanes behind, with nothing else in the way until they had another owner or should have had one.
+/// That one came late is no reason not to judge it.
+pub fn takeovers<'a>(case: &Case<'a>) -> Vec<(&'a Fault, Option<Duration>)> {
+    let faults = &case.record.faults;
+    let bound = case.settings.lease() + TAKEOVER;
+    let is_alone = |fault: &Fault, until: Moment| {
         !faults.iter().any(|other| {
             !std::ptr::eq(other, fault)
                 && other.kind != Kind::WriterCut
@@ -100,11 +107,20 @@ pub fn takeovers(faults: &[Fault]) -> Vec<(&Fault, Duration)> {
                 && other.until.after(Duration::from_secs(3)) >= fault.from
         })
     };
-    faults
-        .iter()
-        .filter_map(|fault| Some((fault, fault.takeover?)))
-        .filter(|(fault, took)| alone(fault, *took))
-        .collect()
+    let mut judged = Vec::new();
+    for fault in faults {
+        let took = match fault.takeover {
+            Takeover::Needless => continue,
+            Takeover::Awaited => None,
+            Takeover::After(took) => Some(took),
+        };
+        let until = fault.from.after(took.map_or(bound, |took| took.min(bound)));
+        let has_had_its_time = took.is_some() || until <= case.healed;
+        if has_had_its_time && is_alone(fault, until) {
+            judged.push((fault, took));
+        }
+    }
+    judged
 }
 
 /// I14: faults of relays and broker do nothing to the application's own transactions.

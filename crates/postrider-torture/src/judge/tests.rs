@@ -3,7 +3,7 @@
 use super::*;
 use crate::fleet::WINDOW_ROWS;
 use crate::plan::Kind;
-use crate::record::{Class, Delivered, Felt, Key, Outcome, Record, Settled, Written};
+use crate::record::{Class, Delivered, Felt, Key, Outcome, Record, Settled, Takeover, Written};
 use crate::settings::{BrokerKind, StoreKind};
 use clap::Parser;
 use uuid::Uuid;
@@ -63,13 +63,17 @@ impl Run {
             until: Moment(until * SECOND),
             target: "r0-0".to_owned(),
             in_flight: 1,
-            takeover: None,
+            takeover: Takeover::Needless,
         });
         self
     }
 
     /// The invariants that were broken.
     fn broken(&self) -> Vec<&'static str> {
+        self.judged().findings.iter().filter(|finding| finding.broken > 0).map(|finding| finding.id).collect()
+    }
+
+    fn judged(&self) -> Judgement {
         let case = Case {
             settings: &self.settings,
             record: &self.record,
@@ -81,7 +85,7 @@ impl Run {
             pending: &[],
             ended: Moment(110 * SECOND),
         };
-        judge(&case).findings.iter().filter(|finding| finding.broken > 0).map(|finding| finding.id).collect()
+        judge(&case)
     }
 }
 
@@ -199,10 +203,37 @@ fn a_key_that_is_worked_on_does_not_rest_however_long_its_last_message_waits() {
 fn a_takeover_that_takes_too_long_is_seen() {
     let run = |took: u64| {
         let run = disturbed(Class::Serialised, 1).delivers(&[1]).fault(Kind::RelayKill, 104, 104);
-        run.changes(|run| run.record.faults[1].takeover = Some(Duration::from_secs(took))).broken()
+        run.changes(|run| run.record.faults[1].takeover = Takeover::After(Duration::from_secs(took))).broken()
     };
     assert_eq!(run(4), [""; 0]);
     assert_eq!(run(40), ["I10"]);
+}
+
+#[test]
+fn a_takeover_that_never_comes_is_seen_unless_something_else_is_in_the_way() {
+    let run = |kill: u64, other: u64| {
+        let run = Run::of(Class::Serialised, 1).delivers(&[1]).fault(Kind::RelayKill, kill, kill);
+        let run = run.changes(|run| run.record.faults[0].takeover = Takeover::Awaited);
+        run.fault(Kind::BrokerCut, other, other).broken().contains(&"I10")
+    };
+    assert!(run(60, 80));
+    assert!(!run(60, 64), "another fault came before the time was over");
+    assert!(!run(60, 58), "another fault had just gone");
+    assert!(!run(97, 80), "the run ended before the time was over");
+}
+
+#[test]
+fn a_long_run_without_a_takeover_that_can_be_judged_proves_little() {
+    let run = |takeover: Takeover| {
+        let run = disturbed(Class::Serialised, 1).delivers(&[1]).fault(Kind::RelayKill, 104, 104);
+        let run = run.changes(|run| {
+            (run.settings.minutes, run.settings.faults) = (5.0, "relay-kill".to_owned());
+            run.record.faults[1].takeover = takeover;
+        });
+        run.judged().vacuous.iter().any(|why| why.contains("takeover"))
+    };
+    assert!(run(Takeover::Needless));
+    assert!(!run(Takeover::After(Duration::from_secs(3))));
 }
 
 #[test]

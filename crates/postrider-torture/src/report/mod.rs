@@ -168,7 +168,7 @@ fn summed<'a>(case: &Case<'_>, judgement: &'a Judgement, circumstances: &'a Circ
         count.happened += 1;
         count.in_flight += u64::from(fault.in_flight > 0);
     }
-    let mut takeovers: Vec<Duration> = takeovers(&record.faults).into_iter().map(|(_, took)| took).collect();
+    let mut takeovers: Vec<Duration> = takeovers(case).into_iter().filter_map(|(_, took)| took).collect();
     let lags = lags(case);
     let mut quiet: Vec<Duration> = lags
         .iter()
