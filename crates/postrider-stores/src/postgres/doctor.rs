@@ -37,6 +37,7 @@ const SETTINGS: &str = "\
 select current_setting('server_version_num')::integer as version,
        current_setting('enable_seqscan') = 'off' and current_setting('enable_bitmapscan') = 'off'
          and current_setting('enable_sort') = 'off' and current_setting('max_parallel_workers_per_gather') = '0' as told,
+       current_setting('statement_timeout') <> '0' as limited,
        (extract(epoch from clock_timestamp()) * 1000)::bigint as clock";
 
 /// Everything the doctor looks at; the first finding that makes the others meaningless ends the visit.
@@ -52,6 +53,7 @@ pub(super) async fn check(link: &mut Link) -> Result<Vec<Finding>> {
     findings.push(encryption(link));
     let told: bool = get(&row, "told")?;
     findings.extend(planner(link.options().pooling, told));
+    findings.extend(limit(link.options().pooling, get(&row, "limited")?));
     findings.push(clock(get(&row, "clock")?));
     let installed = match usable(link).await {
         Ok(installed) => installed,
@@ -94,6 +96,17 @@ fn planner(pooling: Pooling, told: bool) -> Option<Finding> {
             "planner settings",
             "not set for this role; the backlog is read in spans of row numbers".to_owned(),
             "give the relay's role the settings at the end of roles.sql",
+        )
+    })
+}
+
+/// A pooler does not cancel what its client gave up: the statement would wait on with its locks, and the next one beside it.
+fn limit(pooling: Pooling, limited: bool) -> Option<Finding> {
+    (pooling == Pooling::Transaction && !limited).then(|| {
+        warning(
+            "statement timeout",
+            "none for this role, behind a pooler".to_owned(),
+            "alter role my_relay set statement_timeout = '30s', with the relay's role for my_relay, as at the end of roles.sql",
         )
     })
 }

@@ -300,12 +300,11 @@ macro_rules! backlog {
 
 pub(super) const BACKLOG: Hot = hot!(backlog!(), "$7");
 
-/// The last id of the table, by the primary key's end: where a sweep ends.
+/// The last id of the table, by the primary key's end: where a sweep ends, and a walk in spans.
 pub(super) const LAST_ID: &str = "select coalesce(max(id), 0) from {outbox}";
 
-/// Where a walk in spans begins, before the first row of which an old outbox has passed many numbers, and ends.
-pub(super) const BOUNDS: &str = "\
-select coalesce(min(id) - 1, 0) as before_first, coalesce(max(id), 0) as last from {outbox}";
+/// The number before the first row behind `$1`; `$2` where there is none.
+pub(super) const NOTHING_UNTIL: &str = "select coalesce(min(id) - 1, $2) as number from {outbox} where id > $1";
 
 /// Rows whose time has come: `$2` lanes, `$3` the limit, `$4` the ids in the window, which the sub-select makes the
 /// database hash.

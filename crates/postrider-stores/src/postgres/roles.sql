@@ -28,7 +28,9 @@ grant select on {meta} to postrider_relay;
 -- the owner of the tables.
 grant postrider_relay, postrider_writer to postrider_admin;
 
--- Behind a pooler in transaction mode the relay cannot send planner settings; its login role carries them:
+-- Behind a pooler in transaction mode the relay cannot send settings; its login role carries them. The limit ends what a
+-- relay that gave up has left running there, which would keep its locks:
+--   alter role my_relay set statement_timeout = '30s';
 --   alter role my_relay set max_parallel_workers_per_gather = 0;
 --   alter role my_relay set jit = off;
 --   alter role my_relay set enable_seqscan = off;

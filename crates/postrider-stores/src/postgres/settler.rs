@@ -166,12 +166,12 @@ fn suspicion(settlement: &Settlement) -> Option<(Lane, RowId, u16)> {
     }
 }
 
-/// The answers of two statements for one batch. A lane that only one of them found held is held no more, where the
-/// other one touched it at all: then its rows are somebody else's.
-fn both(first: Settled, second: Settled) -> Settled {
+/// The answers of two statements for one batch, of which the second one touched these lanes. A lane that it did not find
+/// held is held no more, whatever the first one found: then what is left of its rows is somebody else's.
+fn both(first: Settled, second: Settled, touched: &BTreeSet<Lane>) -> Settled {
     let rows = first.rows.into_iter().chain(second.rows).collect();
-    let lanes: BTreeSet<Lane> = first.lanes.into_iter().chain(second.lanes).collect();
-    Settled { rows, lanes: lanes.into_iter().collect() }
+    let only_first = first.lanes.into_iter().filter(|lane| !touched.contains(lane));
+    Settled { rows, lanes: only_first.chain(second.lanes).collect() }
 }
 
 /// What a settling statement answers: without any rows, all that were asked for.
@@ -192,7 +192,8 @@ impl Settler for PostgresSettler {
             return if rest.is_empty() {
                 Ok(of_these)
             } else {
-                Ok(both(of_these, self.settle(me, leases, &rest).await?))
+                let touched: BTreeSet<Lane> = rest.iter().map(|settlement| settlement.lane).collect();
+                Ok(both(of_these, self.settle(me, leases, &rest).await?, &touched))
             };
         }
         let (lanes, terms) = touched(leases, batch.iter().map(|settlement| settlement.lane));
@@ -269,5 +270,20 @@ impl Settler for PostgresSettler {
         let answer = settled(&answer, &delivered)?;
         before.rows.extend(answer.rows);
         Ok(Settled { lanes: answer.lanes, ..before })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lane_that_was_lost_between_two_statements_is_not_held() {
+        let settled = |rows: &[i64], lanes: &[u16]| Settled {
+            rows: rows.iter().copied().map(RowId).collect(),
+            lanes: lanes.iter().copied().map(Lane).collect(),
+        };
+        let all = both(settled(&[1, 2], &[4, 5]), settled(&[3], &[6]), &BTreeSet::from([Lane(5), Lane(6)]));
+        assert_eq!(all, settled(&[1, 2, 3], &[4, 6]));
     }
 }

@@ -14,8 +14,8 @@ use super::decode::{self, Glance, LightPage, get};
 use super::expected::Expected;
 use super::link::{Link, Parameter, Purpose};
 use super::read_sql::{
-    ANY_EXCEPTION, BACKLOG, BOUNDS, DIFFERENCE, DUE, EXCEPTIONAL_KEYS, GLANCE, Hot, KEY, LAST_ID, LOAD, MARK_BOOT,
-    OBSERVE, Pages, RESTAMP, SWEEP, WALK,
+    ANY_EXCEPTION, BACKLOG, DIFFERENCE, DUE, EXCEPTIONAL_KEYS, GLANCE, Hot, KEY, LAST_ID, LOAD, MARK_BOOT,
+    NOTHING_UNTIL, OBSERVE, Pages, RESTAMP, SWEEP, WALK,
 };
 use super::snapshot::{Life, Snapshot};
 use super::stride::Stride;
@@ -59,8 +59,8 @@ struct Statements {
     difference: HotStatement,
     walk: HotStatement,
     backlog: HotStatement,
-    bounds: String,
     last_id: String,
+    nothing_until: String,
     due: String,
     key: String,
     keys: String,
@@ -112,8 +112,8 @@ impl PostgresSource {
             difference: hot(DIFFERENCE),
             walk: hot(WALK),
             backlog: hot(BACKLOG),
-            bounds: names.fill(BOUNDS),
             last_id: names.fill(LAST_ID),
+            nothing_until: names.fill(NOTHING_UNTIL),
             due: pages(DUE),
             key: pages(KEY),
             keys: names.fill(if one_order { ANY_EXCEPTION } else { EXCEPTIONAL_KEYS }),
@@ -205,8 +205,8 @@ impl PostgresSource {
                     return self.difference(cohort, &read, now, room, careful).await;
                 }
                 None => {
-                    let (last, end) = self.bounds().await?;
-                    cohort.walk = Some(Walk { until: now.clone(), last, end });
+                    let end = self.end_of_walk().await?;
+                    cohort.walk = Some(Walk { until: now.clone(), last: 0, end });
                 }
             }
         }
@@ -244,7 +244,7 @@ impl PostgresSource {
             cohort.read = Some(now.clone());
             return Ok((rows, Rest::None));
         }
-        let (_, end) = self.bounds().await?;
+        let end = self.end_of_walk().await?;
         let last = rows.last().map_or(0, |row| row.id.0);
         cohort.walk = Some(Walk { until: now.clone(), last, end });
         Ok((rows, Rest::Some))
@@ -343,6 +343,9 @@ impl PostgresSource {
             Some(row) if cut => row.id.0,
             Some(_) | None => upto,
         };
+        if fetched == 0 && walk.last < walk.end {
+            walk.last = self.nothing_until(walk.last, walk.end).await?;
+        }
         if cut || walk.last < walk.end {
             return Ok((rows, Rest::Some));
         }
@@ -394,13 +397,17 @@ impl PostgresSource {
         Ok((rows, fetched))
     }
 
-    /// Before where a walk begins, and where it ends, if it goes in spans.
-    async fn bounds(&mut self) -> Result<(i64, i64)> {
-        if self.span.is_none() {
-            return Ok((0, 0));
-        }
-        let row = self.link.query_one("reading the first and the last row number", &self.sql.bounds, &[]).await?;
-        Ok((get(&row, "before_first")?, get(&row, "last")?))
+    /// Where a walk ends, if it goes in spans.
+    async fn end_of_walk(&mut self) -> Result<i64> {
+        if self.span.is_none() { Ok(0) } else { self.last_id().await }
+    }
+
+    /// The number before the first row behind this one: an old outbox has passed many numbers, and a walk in spans would
+    /// look at all of them, also between a dead letter of last year and today.
+    async fn nothing_until(&mut self, last: i64, end: i64) -> Result<i64> {
+        let parameters: [Parameter<'_>; 2] = [(&last, Type::INT8), (&end, Type::INT8)];
+        let row = self.link.query_one("looking for the next row number", &self.sql.nothing_until, &parameters).await?;
+        get(&row, "number")
     }
 
     /// Where a sweep ends that is at this row. The last id is asked for once: it may stand before many rows that are dead.
@@ -475,6 +482,11 @@ impl Source for PostgresSource {
         } else {
             self.read_cohorts(&now, room, &careful).await?
         };
+        if !page.rows.is_empty() && !self.link.is_our_own() && !self.observe().await?.1 {
+            // Behind a pooler the rows may come from another life than the snapshot up to which they were asked for.
+            self.cohorts.forget();
+            return Ok(Page { discontinued: true, ..Page::EMPTY });
+        }
         Ok(self.believed(connection, page))
     }
 
