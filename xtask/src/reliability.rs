@@ -118,10 +118,19 @@ fn summary(reports: &BTreeMap<String, Value>) -> String {
     );
     let _ = writeln!(text, "| figure | value |\n|---|---|");
     let repeats = sum("repeats");
+    let counted = reports.values().filter(|report| report["settles_refused"].is_u64()).count();
     for (what, value) in [
         ("repeats, all explained by a fault", format!("{repeats}")),
         ("transactions rolled back / with unknown end", format!("{} / {}", sum("rolled_back"), sum("unknown"))),
         ("lanes changed hands", format!("{} times", sum("lanes_changed_hands"))),
+        (
+            "settles refused to a relay that had lost the lane / leases found lost otherwise",
+            format!(
+                "{} / {}, in the {counted} runs that counted them",
+                sum("settles_refused"),
+                sum("leases_found_lost")
+            ),
+        ),
         (
             "longest takeover after a kill",
             format!("{} ms, of {} with no other fault in the way", most("takeover_max_ms"), sum("takeovers")),

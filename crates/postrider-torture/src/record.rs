@@ -202,6 +202,11 @@ pub struct Record {
     pub ends: Ends,
     /// When a lane came to another owner, and the term it got.
     pub takeovers: u64,
+    /// Settles that were refused, as each relay counts them; a relay that is started again has another label, and begins
+    /// at zero.
+    pub fenced: HashMap<String, u64>,
+    /// How often a relay found out in another way that its lanes were gone.
+    pub stood_down: u64,
     /// Sentences about what must not happen, by the invariant that forbids it.
     pub wrong: Vec<(&'static str, String)>,
 }
@@ -215,6 +220,13 @@ pub struct Ends {
     pub rolled_back: u64,
     /// Not known.
     pub unknown: u64,
+}
+
+impl Record {
+    /// Settles that were refused, by all relays.
+    pub fn fenced(&self) -> u64 {
+        self.fenced.values().sum()
+    }
 }
 
 /// The record and its clock.

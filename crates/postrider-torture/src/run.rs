@@ -162,7 +162,10 @@ async fn drain(recorder: &Recorder, store: &Store, healed: Moment) -> (u64, Opti
     }
 }
 
-/// A panic in a log is a panic, whatever came of it.
+/// What a relay says when it finds its lanes gone without a settle that was refused.
+const STOOD_DOWN: [&str; 2] = ["lanes belong to another relay now", "the lease ran out and the lanes went to others"];
+
+/// A panic in a log is a panic, whatever came of it. Leases that were found lost are counted.
 fn logs(recorder: &Recorder, folder: &Path) -> Fallible<()> {
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
@@ -174,6 +177,8 @@ fn logs(recorder: &Recorder, folder: &Path) -> Fallible<()> {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             recorder.wrong("I15", format!("{name}: {line}"));
         }
+        let stood_down = text.lines().filter(|line| STOOD_DOWN.iter().any(|words| line.contains(words))).count();
+        recorder.open().stood_down += stood_down as u64;
     }
     Ok(())
 }

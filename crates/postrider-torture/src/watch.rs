@@ -19,6 +19,8 @@ use crate::settings::Settings;
 const LOOK: Duration = Duration::from_millis(250);
 /// How often the processes are.
 const PROCESSES: Duration = Duration::from_secs(1);
+/// How often the relays are asked what was refused to them.
+const FENCES: Duration = Duration::from_millis(500);
 /// The relays' gauges about the outbox are this old at most: a minute where the last count was slow (docs/metrics.md),
 /// and a count.
 const GAUGES: Duration = Duration::from_secs(65);
@@ -34,7 +36,8 @@ impl Watch {
     pub fn start(recorder: &Arc<Recorder>, fleet: &Arc<Fleet>, store: &Arc<Store>) -> Self {
         let outbox = Outbox { recorder: Arc::clone(recorder), store: Arc::clone(store), owners: HashMap::new() };
         let processes = look_at_processes(Arc::clone(recorder), Arc::clone(fleet), Arc::clone(store));
-        Self { tasks: vec![tokio::spawn(outbox.look_for_ever()), tokio::spawn(processes)] }
+        let fences = look_at_fences(Arc::clone(recorder), Arc::clone(fleet));
+        Self { tasks: vec![tokio::spawn(outbox.look_for_ever()), tokio::spawn(processes), tokio::spawn(fences)] }
     }
 
     /// Ends them.
@@ -149,6 +152,19 @@ async fn look_at_processes(recorder: Arc<Recorder>, fleet: Arc<Fleet>, store: Ar
             sample.rss = largest;
         }
         sleep(PROCESSES).await;
+    }
+}
+
+/// Apart from the others: a relay that stands still keeps who asks it waiting.
+async fn look_at_fences(recorder: Arc<Recorder>, fleet: Arc<Fleet>) {
+    loop {
+        for slot in fleet.slots() {
+            let (Some(facts), Some(text)) = (slot.facts(), slot.metrics().await) else { continue };
+            if let Some(fenced) = count(&text, "postrider_fenced_total") {
+                recorder.open().fenced.insert(facts.name, fenced);
+            }
+        }
+        sleep(FENCES).await;
     }
 }
 
@@ -277,6 +293,11 @@ fn undone_at_most(record: &Record) -> u64 {
     let crashes = || record.faults.iter().filter(|fault| fault.kind == Kind::DatabaseKill).map(|fault| fault.from);
     let near = |at: Moment| crashes().any(|crash| crash.before(UNFLUSHED) <= at && at <= crash);
     record.delivered.iter().filter(|delivered| near(delivered.at)).count() as u64
+}
+
+/// The value of a counter in Prometheus' text.
+fn count(text: &str, name: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }
 
 /// The value of a gauge in Prometheus' text.

@@ -65,6 +65,8 @@ pub fn fencing(case: &Case<'_>) -> Finding {
             });
         }
     }
-    finding.measured = format!("rows that left {checked}");
+    let (fenced, stood_down) = (case.record.fenced(), case.record.stood_down);
+    finding.measured =
+        format!("rows that left {checked}, settles refused {fenced}, leases found lost otherwise {stood_down}");
     finding
 }

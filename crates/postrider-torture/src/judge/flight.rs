@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{Case, Finding, repeats, takeovers};
 use crate::plan::Kind;
+use crate::record::Fault;
 
 const MOST_MEMORY: u64 = 256 << 20;
 const MOST_FILES: u64 = 128;
@@ -54,6 +55,17 @@ pub fn told(id: &'static str, says: &'static str, case: &Case<'_>) -> Finding {
     finding
 }
 
+/// Whether a relay was paused with messages in its hands until others must have had its lanes: they look for a lease
+/// that is over when they renew their own.
+fn outlasts_its_lease(fault: &Fault, case: &Case<'_>) -> bool {
+    let lasted = fault.until.min(case.ended).since(fault.from);
+    let others_look = case.settings.lease() / 3;
+    case.settings.relays > 1
+        && fault.kind == Kind::RelayPause
+        && fault.in_flight > 0
+        && lasted > case.settings.lease() + others_look
+}
+
 /// Why the run proves little.
 ///
 /// Ten minutes must have every chosen kind three times and sixty faults in all; other lengths as much in proportion.
@@ -96,6 +108,11 @@ pub fn vacuous(case: &Case<'_>) -> Vec<String> {
     let hands_over = kinds.contains(&Kind::RelayKill) && case.settings.relays > 1 && case.settings.load() >= TAKES_OVER;
     if hands_over && takeovers(case).is_empty() {
         why.push("of no kill could the takeover be judged: something else was always in the way".to_owned());
+    }
+    let outlasted = record.faults.iter().filter(|fault| outlasts_its_lease(fault, case)).count();
+    // A relay that wakes up looks at its lease before it settles, and has nothing refused to it but what had been sent.
+    if outlasted > 0 && record.fenced() + record.stood_down == 0 {
+        why.push(format!("{outlasted} pauses outlasted the lease, and no relay ever found its lanes gone"));
     }
     if kinds.contains(&Kind::RelayKill) && repeats::count(&record.delivered) == 0 {
         why.push("there was no repeat at all: the kills missed".to_owned());

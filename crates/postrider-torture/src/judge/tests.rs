@@ -200,6 +200,22 @@ fn a_key_that_is_worked_on_does_not_rest_however_long_its_last_message_waits() {
 }
 
 #[test]
+fn a_pause_that_outlasts_the_lease_and_that_no_relay_notices_proves_nothing() {
+    let run = |lasts: u64, notes: fn(&mut Record)| {
+        let run = disturbed(Class::Serialised, 1).delivers(&[1]).fault(Kind::RelayPause, 50, 50 + lasts);
+        let run = run.changes(|run| {
+            (run.settings.minutes, run.settings.faults) = (0.5, "relay-pause".to_owned());
+            notes(&mut run.record);
+        });
+        run.judged().vacuous.iter().any(|why| why.contains("outlasted"))
+    };
+    assert!(run(5, |_| ()));
+    assert!(!run(3, |_| ()), "its lease was not over");
+    assert!(!run(5, |record| record.fenced = [("r0-0".to_owned(), 1)].into()));
+    assert!(!run(5, |record| record.stood_down = 1));
+}
+
+#[test]
 fn a_takeover_that_takes_too_long_is_seen() {
     let run = |took: u64| {
         let run = disturbed(Class::Serialised, 1).delivers(&[1]).fault(Kind::RelayKill, 104, 104);
