@@ -51,10 +51,16 @@ impl fmt::Debug for BrokerConfig {
 /// Cuts credentials, query and fragment out of a URL, whether or not it can be parsed.
 fn shown(url: &str) -> String {
     let url = url.split(['?', '#']).next().unwrap_or_default();
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    let servers: Vec<&str> =
-        rest.split(',').map(|server| server.rsplit_once('@').map_or(server, |(_, host)| host)).collect();
-    format!("{scheme}://{}", servers.join(","))
+    let without = |server: &str| server.rsplit_once('@').map_or(server, |(_, host)| host).to_owned();
+    match url.split_once("://") {
+        Some((scheme, rest)) => {
+            let servers: Vec<String> = rest.split(',').map(without).collect();
+            format!("{scheme}://{}", servers.join(","))
+        }
+        // A path may have an @ in it; anything else was meant to begin with a scheme.
+        None if url.starts_with("file:") => url.to_owned(),
+        None => without(url),
+    }
 }
 
 #[cfg(test)]
@@ -68,6 +74,14 @@ mod tests {
         assert_eq!(config.shown(), "nats://host:4222,other");
         let debug = format!("{config:?}");
         assert!(!debug.contains("canary") && debug.contains("token"), "{debug}");
+    }
+
+    #[test]
+    fn nothing_secret_is_shown_where_the_scheme_was_forgotten() {
+        for url in ["user:canary@host:4222", "canary@host:4222", "nats:user:canary@host:4222"] {
+            assert_eq!(BrokerConfig::new(url).shown(), "host:4222");
+        }
+        assert_eq!(BrokerConfig::new("file:/var/mail/me@host.jsonl").shown(), "file:/var/mail/me@host.jsonl");
     }
 
     #[test]

@@ -21,11 +21,13 @@ pub(crate) fn failure(error: &clap::Error, typed: impl IntoIterator<Item = Strin
 }
 
 /// What clap says before it comes to the usage, in one line. Who wrote `--topic` did not mean a value of that name: where
-/// clap has no better tip, the usage is one.
+/// clap has no better tip for an unknown flag, the usage is one.
 fn told(text: &str) -> String {
     const NO_TIP: &str = "tip: to pass '";
-    let (mut line, has_tip) = (String::new(), !text.contains(NO_TIP));
-    let is_end = |part: &&str| part.starts_with("For more information") || has_tip && part.starts_with("Usage:");
+    let mut tips = text.lines().filter(|line| line.trim().starts_with("tip: "));
+    let is_helped = !text.contains("unexpected argument") || tips.any(|tip| !tip.trim().starts_with(NO_TIP));
+    let mut line = String::new();
+    let is_end = |part: &&str| part.starts_with("For more information") || is_helped && part.starts_with("Usage:");
     let parts = text.lines().map(str::trim).take_while(|part| !is_end(part));
     for part in parts.filter(|part| !part.is_empty() && !part.starts_with(NO_TIP)) {
         line.push_str(match line.chars().last() {
@@ -84,6 +86,11 @@ mod tests {
                 &["enqueue", "--topic", "a"],
                 "unexpected argument '--topic' found; Usage: postrider enqueue [OPTIONS] [TOPIC]",
                 " enqueue",
+            ),
+            (
+                &["status", "--frobnicate"],
+                "unexpected argument '--frobnicate' found; Usage: postrider status [OPTIONS]",
+                " status",
             ),
             (&["dead", "replay", "--rate", "0"], "invalid value '0' for '--rate <N>'", " dead replay"),
         ] {

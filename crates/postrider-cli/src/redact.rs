@@ -128,10 +128,19 @@ pub(crate) fn names_users(text: &str) -> bool {
 
 /// Where `user:password` stands, in bytes; the last `@` ends it, because people forget to encode theirs.
 fn authority(text: &str) -> Option<(usize, usize)> {
-    let start = text.find("://")? + 3;
+    let Some(start) = text.find("://").map(|scheme| scheme + 3) else { return without_a_scheme(text) };
     let end = start + text[start..].find('?').unwrap_or(text.len() - start);
     let at = text[start..end].rfind('@')?;
     Some((start, start + at))
+}
+
+/// The same in an address whose scheme was forgotten, which may stand in a sentence: the word before the `@`, if it has a
+/// colon in it and names no path.
+fn without_a_scheme(text: &str) -> Option<(usize, usize)> {
+    let at = text.rfind('@')?;
+    let start = text[..at].rfind([' ', '\'', '"', '`', '=', '\n']).map_or(0, |before| before + 1);
+    let word = &text[start..at];
+    (word.contains(':') && !word.starts_with("file:") && !word.starts_with("sqlite:")).then_some((start, at))
 }
 
 fn secret_values(text: &str) -> Vec<&str> {
@@ -178,6 +187,10 @@ mod tests {
             ("host=db user=u password=s3cret", "host=db user=u password=***"),
             ("sqlite:app.db", "sqlite:app.db"),
             ("nats://host:4222", "nats://host:4222"),
+            ("u:s3cret@host:4222", "u:***@host:4222"),
+            ("error: 'nats:u:s3cret@host' is not expected", "error: 'nats:***@host' is not expected"),
+            ("the key 'me@home' is held", "the key 'me@home' is held"),
+            ("file:/var/a:b@c.jsonl", "file:/var/a:b@c.jsonl"),
         ] {
             assert_eq!(address(from), to);
         }

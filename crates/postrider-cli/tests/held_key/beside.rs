@@ -21,6 +21,9 @@ use super::is_full;
 
 /// 100 MB, two windows of 32 MiB, and what this test itself takes.
 const MOST_MEMORY: u64 = 100_000_000 + 2 * (32 << 20);
+/// What the trouble may add to the memory of a relay without it, beside a tenth: the messages of a second destination
+/// on their way to it, and pages that the allocator has not given back. Were rows kept that wait, it would be gigabytes.
+const SOME_MEMORY: u64 = 16_000_000;
 const PATIENCE: Duration = Duration::from_secs(600);
 /// Where the messages of the other keys go.
 const OUT: &str = "out";
@@ -178,39 +181,46 @@ async fn other_keys_flow_beside_a_held_key_a_poison_and_a_rejecting_destination(
     let (troubled, client) = outbox(server).await;
     trouble(&client, &sizes).await;
     others(&client, sizes.others).await;
-    let (mut without, mut with) = (Vec::new(), Vec::new());
-    for number in 1..=sizes.turns {
-        without.push(turn(&plain, &nats, sizes.turn).await);
-        with.push(turn(&troubled, &nats, sizes.turn).await);
-        let ratio = with[number - 1].rate / without[number - 1].rate;
+    let (mut ratios, mut memory, mut memory_without) = (Vec::new(), 0, None);
+    for _ in 0..sizes.turns {
+        let without = turn(&plain, &nats, sizes.turn).await;
+        let with = turn(&troubled, &nats, sizes.turn).await;
+        ratios.push(with.rate / without.rate);
+        memory = memory.max(with.memory);
+        // Both are this process: after its first turn it has relayed beside the trouble.
+        let memory_without = *memory_without.get_or_insert(without.memory);
         println!(
-            "{:?} each: {:.0} messages/s of other keys beside the trouble, {:.0} without it: {:.1}%",
+            "{:?} each: {:.0} messages/s of other keys beside the trouble, {:.0} without it: {:.1}%; resident memory {} MB \
+             and {} MB, {} MB before any trouble",
             sizes.turn,
-            with[number - 1].rate,
-            without[number - 1].rate,
-            ratio * 100.0
+            with.rate,
+            without.rate,
+            with.rate / without.rate * 100.0,
+            with.memory / 1_000_000,
+            without.memory / 1_000_000,
+            memory_without / 1_000_000,
         );
     }
-    let rate = |turns: &[Turn]| {
-        turns.iter().map(|turn| turn.rate).sum::<f64>() / f64::from(u32::try_from(turns.len()).unwrap())
-    };
-    let memory = |turns: &[Turn]| turns.iter().map(|turn| turn.memory).max().unwrap_or(0);
-    let ratio = rate(&with) / rate(&without);
+    let memory_without = memory_without.unwrap();
+    ratios.sort_by(f64::total_cmp);
+    let ratio = ratios[(ratios.len() - 1) / 2];
     println!(
         "beside {} rows behind a held key, a poison with {} rows of its key and {} rows for a destination that rejects \
-         everything: {:.1}% of the rate without them; resident memory at most {} MB, without them {} MB",
+         everything: {:.1}% of the rate without them, the median window; resident memory at most {} MB, before them {} MB",
         sizes.behind,
         sizes.poisoned,
         sizes.rejected,
         ratio * 100.0,
-        memory(&with) / 1_000_000,
-        memory(&without) / 1_000_000,
+        memory / 1_000_000,
+        memory_without / 1_000_000,
     );
     let held = "select count(*) from postrider_outbox where topic = 'held' and state in (2, 3)";
     let held: i64 = client.query_one(held, &[]).await.unwrap().get(0);
     assert_eq!(u64::try_from(held).unwrap(), sizes.behind + 1, "nothing behind the held key has moved");
-    let most = memory(&with);
-    assert!(most < MOST_MEMORY, "{most} bytes of resident memory, {MOST_MEMORY} are allowed");
+    assert!(memory < MOST_MEMORY, "{memory} bytes of resident memory, {MOST_MEMORY} are allowed");
+    // The turns of a miniature end before a relay has all the memory that it takes.
+    let most = if is_full() { memory_without + memory_without / 10 + SOME_MEMORY } else { MOST_MEMORY };
+    assert!(memory <= most, "{memory} bytes of resident memory, {most} are allowed beside {memory_without} without");
     // A miniature runs beside other tests: it shows that the others flow, not how fast.
     let least = if is_full() { 0.95 } else { 0.2 };
     assert!(ratio >= least, "{ratio}");
