@@ -77,7 +77,7 @@ impl Figure {
     /// The same figure with what arrived in each run.
     #[must_use]
     pub fn verdict(mut self, verdicts: &[Verdict]) -> Self {
-        self.verdict = Some(verdicts.iter().fold(Verdict::default(), |sum, verdict| sum.with(verdict)));
+        self.verdict = verdicts.iter().copied().reduce(|sum, verdict| sum.with(&verdict));
         self
     }
 

@@ -34,7 +34,9 @@ const PARTS: [(&str, &str, &str); 7] = [
         "Four connections write an order each time: without an outbox, with one message in the same transaction, and with a \
          relay at work beside them that sends it to the memory broker. They take turns of a few seconds. The **limit** is the \
          same minimal pipeline in the relay's place, which looks again four milliseconds after it found nothing, as the \
-         relay does: what it costs the application is what anything costs on this machine that reads and deletes beside it.",
+         relay does: what it costs the application is what anything costs on this machine that reads and deletes beside it. After each \
+         turn the verdict counts: as many messages as were committed were delivered, and none is left. The relay is a \
+         process of its own, in which nobody sees the order.",
     ),
     (
         "cost",
@@ -47,7 +49,8 @@ const PARTS: [(&str, &str, &str); 7] = [
         "memory",
         "The relay as a process",
         "The real binary drains a backlog to the memory broker until the table is empty; peak memory is its largest resident \
-         set.",
+         set. The verdict counts: what the relay says that it delivered, and what is left in the table. Nobody sees the \
+         order in it.",
     ),
     (
         "scaling",

@@ -104,7 +104,7 @@ impl Book {
             written,
             lost: written.saturating_sub(number(arrived)),
             ghosts: pages.ghosts + number(beyond),
-            order: pages.order,
+            order: Some(pages.order),
             repeats: pages.repeats,
         }
     }
@@ -212,7 +212,7 @@ mod tests {
     fn what_is_missing_invented_late_or_repeated_is_counted() {
         assert_eq!(noted(&[0, 1, 2]).lost, 1);
         assert_eq!(noted(&[0, 1, 2, 3, 9]).ghosts, 1);
-        assert_eq!(noted(&[0, 2, 1, 3]).order, 1);
+        assert_eq!(noted(&[0, 2, 1, 3]).order, Some(1));
         let repeated = noted(&[0, 1, 0, 2, 3]);
         assert!(repeated.holds() && repeated.repeats == 1, "{repeated}");
     }

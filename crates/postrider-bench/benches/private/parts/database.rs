@@ -83,8 +83,18 @@ impl Database {
         self.client.batch_execute(&sql).await.unwrap();
     }
 
-    pub async fn left(&self) -> i64 {
-        self.client.query_one("select count(*) from postrider_outbox", &[]).await.unwrap().get(0)
+    pub async fn left(&self) -> u64 {
+        let row = self.client.query_one("select count(*) from postrider_outbox", &[]).await.unwrap();
+        u64::try_from(row.get::<_, i64>(0)).unwrap()
+    }
+
+    /// What is left once nothing is, or once somebody who delivers has had time enough for it.
+    pub async fn left_after(&self, patience: Duration) -> u64 {
+        let until = Instant::now() + patience;
+        while Instant::now() < until && self.left().await > 0 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        self.left().await
     }
 
     /// Waits until every lane is held, by so many relays.

@@ -47,7 +47,7 @@ pub async fn pipeline(url: &str, load: &Load, broker: Option<&Context>) -> Drain
     deleting.await.unwrap();
     let mut verdict = book.verdict(load.messages);
     // The limit keeps no order, so it has none to break.
-    verdict.order = 0;
+    verdict.order = None;
     Drained { took: began.elapsed(), verdict }
 }
 

@@ -1,6 +1,7 @@
 //! The relay as a process of its own, at backlogs of every size: its peak memory and its processor time.
 
 use postrider_bench::figure::{Demand, Figure, number};
+use postrider_bench::verdict::Verdict;
 
 use super::database::Database;
 use super::plan::Plan;
@@ -20,13 +21,13 @@ pub async fn measure(plan: &Plan, notes: &mut Vec<String>) -> Vec<Figure> {
     let mut figures = Vec::new();
     for backlog in &plan.backlogs {
         let load = plan.load(*backlog, 10_000);
-        let (mut peak, mut cpu) = (Vec::new(), Vec::new());
+        let (mut peak, mut cpu, mut verdicts) = (Vec::new(), Vec::new(), Vec::new());
         for run in 0..if *backlog > OFTEN { 1 } else { plan.runs } {
             eprintln!("memory: backlog of {backlog}, run {}", run + 1);
             database.fill(&load).await;
             let relay = RelayProcess::start(postrider, &database.url, "memory:", &["--until-empty"]);
-            let used = tokio::task::spawn_blocking(move || relay.used()).await.unwrap();
-            assert_eq!(database.left().await, 0, "left in the outbox");
+            let used = relay.ended().await;
+            verdicts.push(Verdict::counted(*backlog, used.delivered, database.left().await));
             #[allow(clippy::cast_precision_loss, reason = "a count far below 2^52")]
             let messages = *backlog as f64;
             peak.push(used.megabytes);
@@ -34,8 +35,9 @@ pub async fn measure(plan: &Plan, notes: &mut Vec<String>) -> Vec<Figure> {
         }
         #[allow(clippy::cast_precision_loss, reason = "a count far below 2^52")]
         let what = format!("backlog of {}", number(*backlog as f64));
-        figures.push(Figure::new(PART, format!("{what}: peak memory"), "MB", peak).demand(Demand::AtMost(100.0)));
-        figures.push(Figure::new(PART, format!("{what}: relay CPU"), "µs/message", cpu));
+        let figure = |of: &str, unit, runs| Figure::new(PART, format!("{what}: {of}"), unit, runs).verdict(&verdicts);
+        figures.push(figure("peak memory", "MB", peak).demand(Demand::AtMost(100.0)));
+        figures.push(figure("relay CPU", "µs/message", cpu));
     }
     figures
 }
