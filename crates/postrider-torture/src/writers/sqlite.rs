@@ -59,6 +59,7 @@ fn act_out(
 ) -> Answer<()> {
     let mut tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     match act {
+        // There is no early id here: BEGIN IMMEDIATE takes the one write lock, and numbers are drawn under it.
         Act::Serialised | Act::EarlyId => {
             let key = hand.key(Class::Serialised);
             serialised(hand, &tx, key, begun, ids)?;
@@ -80,7 +81,10 @@ fn act_out(
         Act::RollBack | Act::Disconnect => {
             let key = hand.key(Class::Serialised);
             serialised(hand, &tx, key, begun, ids)?;
-            drop(tx);
+            if act == Act::Disconnect {
+                // The connection is closed with the transaction open; dropped, it would be rolled back first.
+                std::mem::forget(tx);
+            }
             return Ok(());
         }
         Act::Unserialised | Act::Idle => {
