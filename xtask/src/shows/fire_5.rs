@@ -37,5 +37,10 @@ pub const SHOW: Show = Show {
             &["xtask", "bench", "--only", "memory"],
             &["backlog of 10,000,000: peak memory", "at most 100: kept", "lost 0, ghosts 0"],
         ),
+        part(
+            "one, two and four relays on one backlog",
+            &["xtask", "bench", "--only", "scaling"],
+            &["relays: 1", "relays: 2", "relays: 4", "lost 0, ghosts 0, order 0"],
+        ),
     ],
 };

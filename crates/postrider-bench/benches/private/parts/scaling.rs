@@ -35,7 +35,7 @@ pub async fn measure(plan: &Plan, notes: &mut Vec<String>) -> Vec<Figure> {
     }
     let one = rates.first().cloned().unwrap_or_default();
     let figures = plan.relays.iter().zip(rates).zip(verdicts).map(|((count, runs), verdicts)| {
-        let what = format!("{count} relays, PostgreSQL to memory");
+        let what = format!("relays: {count}, PostgreSQL to memory");
         let figure = Figure::new(PART, what, "messages/s", runs).verdict(&verdicts);
         if *count == 1 { figure } else { figure.beside("one relay", one.clone()) }
     });
