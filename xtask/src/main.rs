@@ -52,9 +52,9 @@ verbs:
        [--backlog N]              that alone
   breaks [NAME...]                applies each patch of crates/postrider-testkit/breaks/ to a copy of HEAD and demands
                                   that the test named in its header turns red
-  mutants [--fresh] [--jobs N]    changes the core's machine and the relay in one place after the other, and demands that a
-                                  test notices, or that crates/postrider-testkit/survivors.toml says why none can; hours
-                                  long, it goes on where it was ended
+  mutants [--package NAME]        changes the core's machine and the relay in one place after the other, and demands that a
+          [--report] [--fresh]    test notices, or that crates/postrider-testkit/survivors.toml says why none can; an hour or
+          [--jobs N]              two long, it goes on where it was ended; --report keeps the judgement
 
 examples:
   cargo xtask check fmt clippy

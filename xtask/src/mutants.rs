@@ -5,18 +5,18 @@
 //! tests with real servers and processes. What survives all is named in `crates/postrider-testkit/survivors.toml` with
 //! the reason why no test tells it from the product; one that is not named there fails this verb.
 //!
-//! It takes hours, and goes on where it was ended: what was caught is not judged again until its place in its file
-//! changes. `--fresh` forgets all that.
+//! It takes an hour or two, and goes on where it was ended: what was caught is not judged again until its place in its
+//! file changes. `--fresh` forgets all that; `--report` keeps the judgement of each package under `docs/reports`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::tree::Tree;
-use crate::{Result, table};
+use crate::{Result, table, torture};
 
 const SURVIVORS: &str = "crates/postrider-testkit/survivors.toml";
 
@@ -24,7 +24,7 @@ const SURVIVORS: &str = "crates/postrider-testkit/survivors.toml";
 struct Field {
     package: &'static str,
     files: &'static str,
-    rounds: [&'static [&'static str]; 3],
+    rounds: &'static [&'static [&'static str]],
 }
 
 /// A round is what cargo-mutants is told, and behind the first `--` what cargo test and the tests are.
@@ -32,26 +32,7 @@ const FIELDS: [Field; 2] = [
     Field {
         package: "postrider-core",
         files: "crates/postrider-core/src/**",
-        rounds: [
-            // Without the tests that play worlds by the hundred, that measure, or that take longer than all others together.
-            &[
-                "--cargo-arg=--lib",
-                "--",
-                "--",
-                "-Zunstable-options",
-                "--fail-fast",
-                "--skip=machine::tests::random",
-                "--skip=machine::tests::speed",
-                "--skip=a_relay_killed_from_outside",
-                "--skip=a_paused_destination_counts",
-                "--skip=a_message_that_kills_its_relay",
-                "--skip=a_window_full_of_one_bad_key",
-                "--skip=what_has_no_end_waits_through_any_outage",
-                "--skip=an_attempt_that_was_never_sent",
-                "--skip=a_destination_that_rejects_everything",
-                "--skip=machine::tests::hurrying",
-                "--skip=machine::tests::ordering",
-            ],
+        rounds: &[
             &["--cargo-arg=--lib", "--", "--", "-Zunstable-options", "--fail-fast"],
             &["--test-package=postrider-testkit", "--cargo-arg=--test=simulator"],
         ],
@@ -59,7 +40,7 @@ const FIELDS: [Field; 2] = [
     Field {
         package: "postrider-relay",
         files: "crates/postrider-relay/src/**",
-        rounds: [
+        rounds: &[
             &["--cargo-arg=--lib"],
             &[],
             &[
@@ -74,7 +55,7 @@ const FIELDS: [Field; 2] = [
 ];
 
 /// One change of one place, as cargo-mutants names it, without the place's line.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Mutant {
     file: String,
@@ -96,53 +77,115 @@ struct Survivors {
     survivor: Vec<Survivor>,
 }
 
+/// What is asked of the verb.
+struct Asked<'a> {
+    fields: Vec<&'a Field>,
+    jobs: String,
+    fresh: bool,
+    report: bool,
+}
+
 /// Runs the verb.
 pub fn main(tree: &Tree, arguments: &[String]) -> Result<ExitCode> {
-    let mut jobs = "2".to_owned();
-    let mut words = arguments.iter();
-    while let Some(word) = words.next() {
-        match (word.as_str(), words.as_slice().first()) {
-            ("--fresh", _) => forget(tree)?,
-            ("--jobs", Some(number)) if number.parse::<u8>().is_ok_and(|number| number > 0) => {
-                jobs.clone_from(number);
-                words.next();
-            }
-            _ => {
-                eprintln!("mutants takes --fresh and --jobs N, not {word:?}");
-                return Ok(ExitCode::from(2));
-            }
+    let asked = match parse(arguments) {
+        Ok(asked) => asked,
+        Err(wrong) => {
+            eprintln!("{wrong}");
+            return Ok(ExitCode::from(2));
         }
-    }
+    };
     if !tree.cargo().args(["mutants", "--version"]).output()?.status.success() {
         eprintln!("cargo-mutants is not installed: `cargo install cargo-mutants --locked`");
         return Ok(ExitCode::from(3));
     }
-    let why = explained(&fs::read_to_string(tree.root.join(SURVIVORS))?)?;
-    let (mut rows, mut alive) = (Vec::new(), Vec::new());
-    for field in &FIELDS {
-        let found = judge(tree, field, &jobs)?;
-        rows.push(found.row(field.package, &why));
-        alive.extend(found.missed);
+    let mut kept = Vec::new();
+    for field in asked.fields {
+        if asked.fresh {
+            forget(tree, field)?;
+        }
+        let found = judge(tree, field, &asked.jobs)?;
+        if asked.report {
+            found.keep(tree)?;
+        }
+        kept.push(found);
     }
-    println!("\n{}", table::draw(&["package", "mutants", "caught or not built", "survived", "explained"], &rows));
-    let (mut unexplained, named): (_, BTreeSet<Mutant>) = (0, alive.iter().cloned().collect());
-    for mutant in &named {
+    let (text, well) = told(&kept, &explanations(tree)?);
+    println!("\n{text}");
+    Ok(if well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn parse(arguments: &[String]) -> std::result::Result<Asked<'static>, String> {
+    let mut asked = Asked { fields: FIELDS.iter().collect(), jobs: "2".to_owned(), fresh: false, report: false };
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        match (word.as_str(), words.as_slice().first()) {
+            ("--fresh", _) => asked.fresh = true,
+            ("--report", _) => asked.report = true,
+            ("--jobs", Some(number)) if number.parse::<u8>().is_ok_and(|number| number > 0) => {
+                asked.jobs.clone_from(number);
+                words.next();
+            }
+            ("--package", Some(name)) if FIELDS.iter().any(|field| field.package == *name) => {
+                asked.fields.retain(|field| field.package == *name);
+                words.next();
+            }
+            _ => {
+                let packages = FIELDS.map(|field| field.package).join(" or ");
+                return Err(format!(
+                    "mutants takes --fresh, --report, --jobs N and --package {packages}, not {word:?}"
+                ));
+            }
+        }
+    }
+    Ok(asked)
+}
+
+/// What the kept judgements come to, as a table with every survivor and its reason; and whether each package has one, and
+/// every survivor a reason.
+pub fn kept(tree: &Tree) -> Result<(String, bool)> {
+    let mut kept = Vec::new();
+    for field in &FIELDS {
+        let file = report(tree, field.package);
+        if !file.exists() {
+            let run = format!("`cargo xtask mutants --package {} --report`", field.package);
+            return Ok((format!("no judgement of {} is kept: {run}", field.package), false));
+        }
+        kept.push(serde_json::from_str(&fs::read_to_string(file)?)?);
+    }
+    Ok(told(&kept, &explanations(tree)?))
+}
+
+fn told(kept: &[Found], why: &BTreeMap<Mutant, String>) -> (String, bool) {
+    let head = ["package", "commit", "mutants", "caught or not built", "survived", "explained"];
+    let mut text = table::draw(&head, &kept.iter().map(|found| found.row(why)).collect::<Vec<_>>());
+    let (mut unexplained, mut alive) = (0, 0);
+    let named: BTreeSet<&Mutant> = kept.iter().flat_map(|found| &found.missed).collect();
+    for mutant in named {
         let reason = why.get(mutant).map_or("NOT EXPLAINED", String::as_str);
         unexplained += usize::from(!why.contains_key(mutant));
-        println!("{}: {}\n    {reason}", mutant.file, mutant.mutant);
+        alive += 1;
+        text.push_str(&format!("\n{}: {}\n    {reason}", mutant.file, mutant.mutant));
     }
-    println!("\n{} survived, {unexplained} not explained", alive.len());
-    Ok(if unexplained == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    text.push_str(&format!("\n\n{alive} survived, {unexplained} not explained"));
+    (text, unexplained == 0)
+}
+
+fn explanations(tree: &Tree) -> Result<BTreeMap<Mutant, String>> {
+    explained(&fs::read_to_string(tree.root.join(SURVIVORS))?)
+}
+
+fn report(tree: &Tree, package: &str) -> std::path::PathBuf {
+    tree.root.join("docs/reports").join(format!("mutants-{package}.json"))
 }
 
 fn folder(tree: &Tree, field: &Field) -> std::path::PathBuf {
     tree.target.join("mutants").join(field.package)
 }
 
-fn forget(tree: &Tree) -> Result<()> {
-    let all = tree.target.join("mutants");
-    if all.exists() {
-        fs::remove_dir_all(all)?;
+fn forget(tree: &Tree, field: &Field) -> Result<()> {
+    let folder = folder(tree, field);
+    if folder.exists() {
+        fs::remove_dir_all(folder)?;
     }
     Ok(())
 }
@@ -157,13 +200,14 @@ fn judge(tree: &Tree, field: &Field, jobs: &str) -> Result<Found> {
         command.args(["mutants", "--iterate", "--no-shuffle", "--colors=never", "--minimum-test-timeout=20"]);
         command.arg("--all-features");
         command.args(["--package", field.package, "--file", field.files, "--jobs", jobs, "--output"]).arg(&folder);
-        // Without debug information a mutant is built in half the time. Tests that end at the first failure are not stable
-        // in libtest, and save more than half of the rest: a world that stands still plays on until its limit.
-        command.args(tests).env("CARGO_PROFILE_DEV_DEBUG", "0").env("RUSTC_BOOTSTRAP", "1").env("RUST_BACKTRACE", "0");
-        command.env_remove("CARGO_TARGET_DIR");
+        // Without debug information a mutant is built in half the time, and a little optimised it plays its worlds in a
+        // tenth. Tests that end at the first failure are not stable in libtest, and save half of the rest: a world that
+        // stands still plays on until its limit.
+        command.args(*tests).env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
+        command.env("RUSTC_BOOTSTRAP", "1").env("RUST_BACKTRACE", "0").env_remove("CARGO_TARGET_DIR");
         ended(&mut command)?;
     }
-    Found::read(&folder.join("mutants.out"))
+    Found::read(field.package, torture::commit(tree)?, &folder.join("mutants.out"))
 }
 
 /// Exit codes 2 and 3 tell of survivors and of mutants that ran out of time.
@@ -176,8 +220,11 @@ fn ended(command: &mut Command) -> Result<()> {
 }
 
 /// What became of a package's mutants.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
 struct Found {
+    package: String,
+    commit: String,
     /// By a test, by its time limit, or by the compiler.
     caught: usize,
     missed: Vec<Mutant>,
@@ -186,20 +233,25 @@ struct Found {
 impl Found {
     /// What cargo-mutants left in its folder, of this round and of those before, in whose list it does not tell those that
     /// could not be built from those that were caught. Out of time is caught: a test waits for something that never comes.
-    fn read(folder: &Path) -> Result<Self> {
+    fn read(package: &str, commit: String, folder: &Path) -> Result<Self> {
         let lines = |name: &str| -> Result<Vec<String>> {
             let file = folder.join(name);
             Ok(if file.exists() { fs::read_to_string(file)?.lines().map(str::to_owned).collect() } else { Vec::new() })
         };
         let ended = ["caught.txt", "timeout.txt", "unviable.txt", "previously_caught.txt"];
         let caught = ended.iter().map(|name| Ok(lines(name)?.len())).sum::<Result<_>>()?;
-        Ok(Self { caught, missed: lines("missed.txt")?.iter().map(|line| Mutant::read(line)).collect::<Result<_>>()? })
+        let missed = lines("missed.txt")?.iter().map(|line| Mutant::read(line)).collect::<Result<_>>()?;
+        Ok(Self { package: package.to_owned(), commit, caught, missed })
     }
 
-    fn row(&self, package: &str, why: &BTreeMap<Mutant, String>) -> Vec<String> {
+    fn keep(&self, tree: &Tree) -> Result<()> {
+        Ok(fs::write(report(tree, &self.package), serde_json::to_string_pretty(self)? + "\n")?)
+    }
+
+    fn row(&self, why: &BTreeMap<Mutant, String>) -> Vec<String> {
         let explained = self.missed.iter().filter(|mutant| why.contains_key(mutant)).count();
         let counts = [self.caught + self.missed.len(), self.caught, self.missed.len(), explained];
-        std::iter::once(package.to_owned()).chain(counts.map(|count| count.to_string())).collect()
+        [self.package.clone(), self.commit.clone()].into_iter().chain(counts.map(|count| count.to_string())).collect()
     }
 }
 
@@ -232,6 +284,25 @@ mod tests {
         assert_eq!(found("a.rs:77:9: replace + with - in f"), Some("equal"));
         assert_eq!(found("b.rs:1:2: replace + with - in f"), None);
         assert!(Mutant::read("nonsense").unwrap_err().to_string().contains("nonsense"));
+    }
+
+    #[test]
+    fn what_survived_is_told_with_its_reason_or_without_one() {
+        let mutant = |what: &str| Mutant { file: "a.rs".to_owned(), mutant: what.to_owned() };
+        let missed = vec![mutant("replace < with <="), mutant("delete !")];
+        let found = [Found { package: "core".to_owned(), commit: "abc".to_owned(), caught: 8, missed }];
+        let mut why = BTreeMap::from([(mutant("delete !"), "nobody asks".to_owned())]);
+        let (text, well) = told(&found, &why);
+        assert!(!well && text.contains("nobody asks") && text.ends_with("2 survived, 1 not explained"), "{text}");
+        why.insert(mutant("replace < with <="), "the two are equal there".to_owned());
+        assert!(told(&found, &why).1);
+    }
+
+    #[test]
+    fn a_package_that_nobody_mutates_is_refused_with_those_that_are() {
+        let asked = |words: &[&str]| parse(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+        assert_eq!(asked(&["--package", "postrider-relay", "--report"]).ok().map(|asked| asked.fields.len()), Some(1));
+        assert!(asked(&["--package", "nobody"]).err().is_some_and(|text| text.contains("postrider-core")));
     }
 
     #[test]

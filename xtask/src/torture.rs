@@ -116,7 +116,8 @@ pub fn other_build(tree: &Tree, build: Build, commit: &str) -> Result<(PathBuf, 
     Ok((programs.relay, git(tree, &["rev-parse", "--short=12", commit])?))
 }
 
-fn commit(tree: &Tree) -> Result<String> {
+/// The short name of HEAD, and whether the tree differs from it.
+pub fn commit(tree: &Tree) -> Result<String> {
     let is_clean = git(tree, &["status", "--porcelain", "--untracked-files=no"])?.is_empty();
     let changed = if is_clean { "" } else { " with changes" };
     Ok(format!("{}{changed}", git(tree, &["rev-parse", "--short=12", "HEAD"])?))

@@ -1,7 +1,8 @@
 //! The torturer tested, and the tests.
 
 use super::Show;
-use super::step::Step;
+use super::step::{Scene, Seen, Step};
+use crate::{Result, mutants};
 
 pub const SHOW: Show = Show {
     name: "fire.2",
@@ -13,10 +14,11 @@ pub const SHOW: Show = Show {
             words: &["xtask", "torture", "--bugs"],
             prints: &["12 of 12 bugs found"],
         },
-        Step::Cargo {
-            does: "the table of mutants",
-            words: &["xtask", "mutants"],
-            prints: &[" survived, 0 not explained"],
-        },
+        Step::Look { does: "the table of mutants, of the kept judgements of both packages", look: kept },
     ],
 };
+
+fn kept(scene: &Scene<'_>) -> Result<Seen> {
+    let (text, well) = mutants::kept(scene.tree)?;
+    Ok(if well { Seen::well(text) } else { Seen::wrong(text) })
+}
