@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 
 use crate::figure::{Figure, number};
+use crate::spread::Spread;
 
 /// A measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -75,16 +76,23 @@ impl Measurement {
 
 fn cells(figure: &Figure) -> Vec<String> {
     let spread = &figure.ours;
-    let runs = if spread.runs.len() > 1 {
-        format!("{} to {} ({} runs)", number(spread.least), number(spread.most), spread.runs.len())
-    } else {
-        "1 run".to_owned()
+    let times = |spread: &Spread| match spread.runs.len() {
+        1 => "1 run".to_owned(),
+        many => format!("{many} runs"),
     };
-    let beside = figure
-        .beside
-        .as_ref()
-        .map(|beside| format!("{}: {}", beside.what, number(beside.runs.median)))
-        .unwrap_or_default();
+    let runs = if spread.runs.len() > 1 {
+        format!("{} to {} ({})", number(spread.least), number(spread.most), times(spread))
+    } else {
+        times(spread)
+    };
+    let beside = figure.beside.as_ref().map(|beside| {
+        let other = if beside.runs.runs.len() == spread.runs.len() {
+            String::new()
+        } else {
+            format!(" ({})", times(&beside.runs))
+        };
+        format!("{}: {}{other}", beside.what, number(beside.runs.median))
+    });
     let demanded = match (figure.demanded(), figure.is_well()) {
         (text, _) if text.is_empty() => text,
         (text, true) => format!("{text}: kept"),
@@ -95,7 +103,7 @@ fn cells(figure: &Figure) -> Vec<String> {
         figure.unit.clone(),
         number(spread.median),
         runs,
-        beside,
+        beside.unwrap_or_default(),
         figure.ratio().map(|ratio| format!("{ratio:.2}")).unwrap_or_default(),
         demanded,
         figure.verdict.map(|verdict| verdict.to_string()).unwrap_or_default(),
@@ -126,6 +134,15 @@ mod tests {
         assert!(place("to memory") < place("to NATS") && place("to NATS") < place("at 100/s"), "{text}");
         assert!(text.contains("limit: 4,000") && text.contains("0.50") && text.contains("NOT KEPT"), "{text}");
         assert!(!measurement().is_well());
+    }
+
+    #[test]
+    fn each_figure_says_of_how_many_runs_it_is() {
+        let text = measurement().table();
+        assert!(text.contains("(3 runs)") && text.contains("limit: 4,000 (1 run)"), "{text}");
+        let once = Figure::new("drain", "x", "messages/s", vec![1.0]).beside("limit", vec![2.0]);
+        let text = Measurement { circumstances: Vec::new(), figures: vec![once] }.table();
+        assert!(text.contains("1 run ") && text.contains("limit: 2  "), "{text}");
     }
 
     #[test]

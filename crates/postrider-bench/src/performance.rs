@@ -34,9 +34,9 @@ const PARTS: [(&str, &str, &str); 7] = [
         "Four connections write an order each time: without an outbox, with one message in the same transaction, and with a \
          relay at work beside them that sends it to the memory broker. They take turns of a few seconds. The **limit** is the \
          same minimal pipeline in the relay's place, which looks again four milliseconds after it found nothing, as the \
-         relay does: what it costs the application is what anything costs on this machine that reads and deletes beside it. After each \
-         turn the verdict counts: as many messages as were committed were delivered, and none is left. The relay is a \
-         process of its own, in which nobody sees the order.",
+         relay does: what it costs the application is what anything costs on this machine that reads and deletes beside it. \
+         After each turn the verdict counts: as many messages as were committed were delivered, and none is left. The \
+         relay is a process of its own, in which nobody sees the order.",
     ),
     (
         "cost",
@@ -97,7 +97,8 @@ pub fn performance(kept: &[(&str, Measurement)]) -> String {
     let mut text = String::from(
         "# Performance\n\nMade by `cargo xtask bench --report` from `docs/reports/bench-*.json`; change neither by hand. Every \
          rate of deliveries has a verdict beside it: what was lost, what nobody wrote, what was out of order. A figure is the \
-         median of its runs. `postrider bench` measures your own database and broker.\n",
+         median of its runs, whose number stands beside it; that of what it is compared with as well, where it is \
+         another. `postrider bench` measures your own database and broker.\n",
     );
     let mut missing = Vec::new();
     for (part, title, says) in PARTS {

@@ -8,8 +8,6 @@ use super::plan::Plan;
 use super::relay::RelayProcess;
 
 const PART: &str = "memory";
-/// A larger backlog is measured once: it takes minutes to write.
-const OFTEN: u64 = 1_000_000;
 
 pub async fn measure(plan: &Plan, notes: &mut Vec<String>) -> Vec<Figure> {
     let Some(postrider) = &plan.postrider else {
@@ -22,8 +20,8 @@ pub async fn measure(plan: &Plan, notes: &mut Vec<String>) -> Vec<Figure> {
     for backlog in &plan.backlogs {
         let load = plan.load(*backlog, 10_000);
         let (mut peak, mut cpu, mut verdicts) = (Vec::new(), Vec::new(), Vec::new());
-        for run in 0..if *backlog > OFTEN { 1 } else { plan.runs } {
-            eprintln!("memory: backlog of {backlog}, run {}", run + 1);
+        for run in 0..plan.runs {
+            eprintln!("memory: backlog of {backlog}, run {} of {}", run + 1, plan.runs);
             database.fill(&load).await;
             let relay = RelayProcess::start(postrider, &database.url, "memory:", &["--until-empty"]);
             let used = relay.ended().await;

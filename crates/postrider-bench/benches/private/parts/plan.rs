@@ -155,7 +155,7 @@ impl Plan {
     pub fn sizes(&self) -> String {
         #[allow(clippy::cast_precision_loss, reason = "a count far below 2^52")]
         let backlog = number(self.backlog as f64);
-        format!("{} runs of each figure, backlogs of {backlog}, steady runs of {} s.", self.runs, self.steady.as_secs())
+        format!("Backlogs of {backlog}, steady runs of {} s.", self.steady.as_secs())
     }
 
     /// The command that measures a part like this again.
