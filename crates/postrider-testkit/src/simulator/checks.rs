@@ -15,6 +15,7 @@ impl World {
         match &settlement.outcome {
             Outcome::SetAside { waiting_for } => {
                 self.see(Sight::SetAside);
+                self.waits_behind(row);
                 if self.plan.settings.ordering == Ordering::None {
                     self.violated("P3", format!("relay {place} lets #{row} wait for another message"), vec![row]);
                 }
@@ -32,15 +33,14 @@ impl World {
                 self.see(Sight::Expired);
                 self.is_over(place, row, OnExpire::Dead);
             }
-            Outcome::Holding { .. } | Outcome::Forward { .. } => {
-                self.violated(
-                    "P5",
-                    format!("relay {place} holds or forwards #{row}, and no policy says so"),
-                    vec![row],
-                );
-            }
-            Outcome::Retry { .. } | Outcome::Delivered | Outcome::Dead { .. } => {}
+            Outcome::Forward { reason: DeadReason::Expired, .. } => self.is_over(place, row, OnExpire::Dead),
+            Outcome::Retry { .. }
+            | Outcome::Delivered
+            | Outcome::Dead { .. }
+            | Outcome::Holding { .. }
+            | Outcome::Forward { .. } => {}
         }
+        self.ends_as_told(place, settlement);
     }
 
     /// When a row is over, and when it was written, by the database's clock; none when it never is.
@@ -76,10 +76,10 @@ impl World {
         }
     }
 
-    /// Nothing is sent after its end, but for the time that its read took.
+    /// Nothing is sent after its end, but for the time that its read took. A dead letter has no end any more.
     fn is_fresh(&mut self, place: usize, batch: &[Outgoing]) {
         let took = self.relays[place].longest_read;
-        let late = batch.iter().map(row_of).find(|row| {
+        let late = batch.iter().filter(|one| one.given_up.is_none()).map(row_of).find(|row| {
             let latest = |(written, end): (u64, u64)| end + (end - written) / 40 + took + 2_000;
             self.life(*row).is_some_and(|life| self.store.clock() > latest(life))
         });
@@ -165,6 +165,7 @@ impl World {
             self.is_fresh(place, batch);
             self.in_order(place, destination, batch);
             self.not_again(place, destination, batch);
+            self.as_given_up(place, destination, batch);
         }
     }
 

@@ -38,6 +38,8 @@ pub(super) enum Fault {
     Slow { place: usize, lasts: u64 },
     /// An operator replays every dead letter.
     Replay,
+    /// An operator replays or discards each message that holds its key.
+    Open,
     /// An operator discards a dead letter.
     Discard,
     /// Retention removes every dead letter.
@@ -56,7 +58,7 @@ impl Fault {
 
     /// Whether it is a fault, and not just something that somebody does.
     pub(super) const fn is_fault(&self) -> bool {
-        !matches!(self, Self::Replay | Self::Discard | Self::Prune | Self::Delete(_) | Self::Hint(_))
+        !matches!(self, Self::Replay | Self::Open | Self::Discard | Self::Prune | Self::Delete(_) | Self::Hint(_))
     }
 
     /// The same thing, happening to this relay.

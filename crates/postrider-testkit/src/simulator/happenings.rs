@@ -65,6 +65,7 @@ impl World {
             expires_at,
             next_attempt_at: None,
             attempts: 0,
+            given_up: None,
             waiting_for: None,
             progress: BTreeMap::new(),
             suspicion: 0,
@@ -102,6 +103,7 @@ impl World {
             end: End::Never,
             malformed: false,
             poison: None,
+            unforwardable: false,
             begun: self.now,
             locked: None,
         };
@@ -175,40 +177,20 @@ impl World {
                 self.condition.unsound = true;
                 self.condition.lossy_until = self.now + lasts;
             }
-            Fault::Replay => {
-                for id in self.dead() {
-                    self.store.replay(id);
-                    self.ledger.replayed(id);
-                    self.see(Sight::Replayed);
-                }
-            }
-            Fault::Discard => {
-                if let Some(id) = self.dead().first().copied() {
-                    self.store.remove(id);
-                    self.see(Sight::Discarded);
-                }
-            }
-            Fault::Prune => {
-                for id in self.dead() {
-                    self.store.remove(id);
-                    self.see(Sight::Pruned);
-                }
-            }
+            Fault::Replay => self.replay_all(),
+            Fault::Open => self.open_keys(),
+            Fault::Discard => self.discard_first(),
+            Fault::Prune => self.prune(),
             Fault::Delete(draft) => {
                 if let Some(id) = self.ledger.row_of(draft).filter(|id| self.store.row(*id).is_waiting()) {
                     self.store.remove(id);
                     self.ledger.deleted(id);
+                    self.holds.open(id);
                     self.see(Sight::Deleted);
                 }
             }
             Fault::Hint(relay) => self.hint(relay),
         }
-    }
-
-    /// Dead letters whose messages can be read.
-    fn dead(&self) -> Vec<i64> {
-        let dead = self.store.rows().filter(|(_, row)| !row.gone && row.state == RowState::Dead && !row.malformed);
-        dead.map(|(id, _)| id).collect()
     }
 
     fn store_away(&mut self, mode: StoreMode, lasts: u64) {

@@ -9,10 +9,10 @@ use super::process::Flying;
 use super::store::SimStore;
 use super::world::World;
 
-/// The most destinations of a world.
-const PLACES: usize = 3;
+/// The most destinations of a world, that of dead letters included.
+pub(super) const PLACES: usize = 4;
 /// A message that is nobody's fault dies of so many failures at least: one that is excused, and four that are charged.
-const FATAL: u32 = 5;
+pub(super) const FATAL: u32 = 5;
 
 /// The owner that gives a message up because relays died of it is at least the fourth in a row that began carefully:
 /// each of the three before recorded one suspicion.
@@ -20,14 +20,18 @@ const LEAST_TAKEOVERS: u32 = 4;
 
 /// What became of one row.
 #[derive(Debug, Clone, Default)]
-struct Fate {
-    draft: usize,
+pub(super) struct Fate {
+    pub(super) draft: usize,
     /// When its transaction committed.
     committed: Option<u64>,
-    accepted: [u32; PLACES],
+    pub(super) accepted: [u32; PLACES],
+    /// A relay decided to send it.
+    pub(super) sent: [bool; PLACES],
     /// The term under which a relay was told that it was accepted.
     told: [Option<Term>; PLACES],
-    failures: [u32; PLACES],
+    pub(super) failures: [u32; PLACES],
+    /// It is owed where dead letters are forwarded, or was.
+    forwarded: bool,
     dead: bool,
     deleted: bool,
     replayed: bool,
@@ -77,9 +81,30 @@ impl Ledger {
         self.fate_mut(row).deleted = true;
     }
 
+    pub(super) fn sent(&mut self, row: i64, place: usize) {
+        self.fate_mut(row).sent[place] = true;
+    }
+
+    /// It is owed where dead letters are forwarded; whether it was before.
+    pub(super) fn forwarded(&mut self, row: i64) -> bool {
+        std::mem::replace(&mut self.fate_mut(row).forwarded, true)
+    }
+
+    /// Whether it was given up and owed where dead letters are forwarded.
+    pub(super) fn is_forwarded(&self, row: i64) -> bool {
+        self.fate(row).forwarded
+    }
+
+    /// An operator took it away after it had been given up.
+    pub(super) fn discarded(&mut self, row: i64) {
+        self.fate_mut(row).dead = true;
+    }
+
     pub(super) fn replayed(&mut self, row: i64) {
         let fate = self.fate_mut(row);
         fate.replayed = true;
+        fate.dead = false;
+        fate.forwarded = false;
         fate.told = [None; PLACES];
     }
 
@@ -101,7 +126,7 @@ impl Ledger {
         })
     }
 
-    fn fate(&self, row: i64) -> &Fate {
+    pub(super) fn fate(&self, row: i64) -> &Fate {
         &self.fates[usize::try_from(row - 1).unwrap_or(usize::MAX)]
     }
 
@@ -134,8 +159,8 @@ impl World {
                 fate.told = [None; PLACES];
             }
             match settlement.outcome {
-                Outcome::Dead { reason, .. } | Outcome::Holding { reason, .. } => {
-                    fate.dead = true;
+                Outcome::Dead { reason, .. } | Outcome::Holding { reason, .. } | Outcome::Forward { reason, .. } => {
+                    fate.dead = matches!(settlement.outcome, Outcome::Dead { .. });
                     let failures = fate.failures.iter().max().copied().unwrap_or(0);
                     let kills = draft.poison.is_some_and(|(_, poison)| poison.kills());
                     let explained = match reason {
@@ -153,20 +178,22 @@ impl World {
                         let text = format!("#{row} was given up for {reason} after {failures} failures");
                         self.violated("P5", text, vec![row]);
                     }
+                    self.given_up_as(row, &settlement.outcome);
                 }
-                Outcome::Dropped => fate.dead = true,
+                Outcome::Dropped => {
+                    fate.dead = true;
+                    self.holds.open(row);
+                }
                 Outcome::Delivered => {
+                    self.holds.open(row);
                     let (owed, fate) = (self.owed(row), self.ledger.fate(row));
-                    let missing = (0..self.plan.brokers.len()).find(|at| owed[*at] && fate.accepted[*at] == 0);
+                    let missing = (0..self.plan.routed()).find(|at| owed[*at] && fate.accepted[*at] == 0);
                     if let Some(place) = missing.filter(|_| !fate.replayed) {
                         let text = format!("#{row} was settled as delivered and destination {place} does not have it");
                         self.violated("P1", text, vec![row]);
                     }
                 }
-                Outcome::Retry { .. }
-                | Outcome::SetAside { .. }
-                | Outcome::Suspected { .. }
-                | Outcome::Forward { .. } => {}
+                Outcome::Retry { .. } | Outcome::SetAside { .. } | Outcome::Suspected { .. } => {}
             }
         }
     }
@@ -193,6 +220,10 @@ impl World {
             let gentle = self.plan.gentle;
             let fate = self.ledger.fate_mut(row);
             fate.accepted[place] += 1;
+            self.holds.accepted(row, place);
+            if self.plan.letters() == Some(place) {
+                self.seen.see(Sight::Forwarded);
+            }
             let (committed, repeated) = (fate.committed.is_some(), fate.accepted[place] > 1);
             if !committed || draft.malformed {
                 self.violated("P2", format!("#{row} was delivered and is no committed message"), vec![row]);
@@ -265,9 +296,9 @@ impl World {
     }
 
     /// Where a row is to go.
-    fn owed(&self, row: i64) -> [bool; PLACES] {
+    pub(super) fn owed(&self, row: i64) -> [bool; PLACES] {
         let draft = self.plan.drafts[self.ledger.draft(row)];
-        let count = self.plan.brokers.len();
+        let count = self.plan.routed();
         std::array::from_fn(|place| place < count && !draft.malformed && (place == 0 || draft.everywhere))
     }
 
@@ -289,7 +320,7 @@ impl World {
                 return;
             }
         }
-        for place in 0..self.plan.brokers.len() {
+        for place in 0..self.plan.routed() {
             match self.plan.settings.ordering {
                 Ordering::None => {}
                 Ordering::Key => (0..self.plan.keys.len()).for_each(|key| self.judge_order(place, Some(key))),

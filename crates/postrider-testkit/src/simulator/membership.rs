@@ -114,6 +114,7 @@ impl World {
                         });
                         self.takeovers[usize::from(held.lane.0)] += u32::from(held.start == Start::Careful);
                     }
+                    self.takes_over_holds(&lanes);
                     self.tell(place, Event::Gained(lanes));
                 }
                 News::Lost(lanes) => self.tell(place, Event::Lost(lanes)),

@@ -14,6 +14,7 @@ mod campaign;
 mod checks;
 mod coverage;
 mod faults;
+mod given_up;
 mod happenings;
 mod history;
 mod holder;

@@ -10,6 +10,7 @@ use postrider_core::{
 
 use super::broker::{Mode, Poison, SimBroker};
 use super::faults::{Fault, Moment, StoreMode, Trouble, When};
+use super::given_up;
 use super::rng::Rng;
 
 pub(super) const MILLI: u64 = 1_000;
@@ -46,6 +47,8 @@ pub(super) struct Draft {
     pub(super) end: End,
     pub(super) malformed: bool,
     pub(super) poison: Option<(usize, Poison)>,
+    /// It is refused where dead letters are forwarded.
+    pub(super) unforwardable: bool,
     /// When its transaction began.
     pub(super) begun: u64,
     /// When its transaction had the lock on the key; none for one that takes none.
@@ -102,7 +105,7 @@ impl Plan {
         let deadly = !gentle && rng.chance(120);
         let mortal = rng.chance(350);
         let span = rng.within(SECOND..3 * SECOND);
-        let brokers: Vec<SimBroker> = (0..rng.pick(&[1, 1, 1, 2, 2, 3])).map(|_| broker(rng, breaking)).collect();
+        let mut brokers: Vec<SimBroker> = (0..rng.pick(&[1, 1, 1, 2, 2, 3])).map(|_| broker(rng, breaking)).collect();
         let ttl = rng.pick(&[1, 1, 1, 1, 2, 3]) * SECOND;
         let lanes = rng.pick(&[1, 1, 2, 2, 3, 4, 6]);
         let count = rng.pick(&[1, 2, 2, 3, 3, 4]);
@@ -131,6 +134,8 @@ impl Plan {
         if mortal {
             limit_lives(rng, &mut settings, span);
         }
+        let letters = broker(rng, breaking);
+        given_up::draw(rng, &mut settings, &mut brokers, letters);
         let mut plan = Self {
             gentle,
             settings,
@@ -221,7 +226,7 @@ impl Plan {
     ) -> Draft {
         let malformed = rng.chance(15);
         let poison = (poisonous && !malformed && rng.chance(40)).then(|| {
-            let place = rng.place(self.brokers.len());
+            let place = rng.place(self.routed());
             let poison = match rng.below(7) {
                 // Where nothing may overtake it, only a refusal tells a bad message from an outage.
                 _ if self.settings.ordering == Ordering::Everything => Poison::Fails(ErrorKind::Rejected),
@@ -242,7 +247,8 @@ impl Plan {
             4 if mortal => End::Never,
             _ => End::ByPolicy,
         };
-        Draft { transaction, key, everywhere, bytes, delay, end, malformed, poison, begun, locked }
+        let unforwardable = rng.chance(200);
+        Draft { transaction, key, everywhere, bytes, delay, end, malformed, poison, unforwardable, begun, locked }
     }
 
     /// Whether all messages are one order.
@@ -293,8 +299,9 @@ impl Plan {
             let moment = rng.pick(&[Moment::Acquired, Moment::Released]);
             self.troubles.push(Trouble { when: When::On(rng.below(self.span), moment), fault });
         }
-        let extras: [(u64, Fault); 4] = [
+        let extras: [(u64, Fault); 5] = [
             (200, Fault::Replay),
+            (400, Fault::Open),
             (100, Fault::Discard),
             (100, Fault::Prune),
             (300, Fault::Hint(rng.place(self.relays.len()))),
@@ -415,5 +422,5 @@ fn limit_lives(rng: &mut Rng, settings: &mut Settings, span: u64) {
 
 /// The name of a destination.
 pub(super) fn name(place: usize) -> DestinationName {
-    DestinationName::new(["a", "b", "c"][place])
+    DestinationName::new(["a", "b", "c", "d"][place])
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use postrider_core::{
-    Closed, Content, DestinationName, Due, Expires, Head, HeldLane, Key, Lane, Lifetime, Message, Outcome, Page,
-    RelayId, Retrying, Room, Row, RowId, RowState, Settled, Settlement, Start,
+    Closed, Content, DeadReason, DestinationName, Due, Expires, GivenUp, Head, HeldLane, Key, Lane, Lifetime, Message,
+    Outcome, Page, RelayId, Retrying, Room, Row, RowId, RowState, Settled, Settlement, Start,
 };
 
 use super::lanes::LaneTable;
@@ -26,6 +26,8 @@ pub(super) struct Stored {
     pub(super) expires_at: Option<u64>,
     pub(super) next_attempt_at: Option<u64>,
     pub(super) attempts: u32,
+    /// Why it was given up, while it is owed where dead letters are forwarded.
+    pub(super) given_up: Option<DeadReason>,
     pub(super) waiting_for: Option<Vec<DestinationName>>,
     pub(super) progress: BTreeMap<DestinationName, u32>,
     pub(super) suspicion: u16,
@@ -210,8 +212,25 @@ impl SimStore {
             stored.next_attempt_at = Some(now);
             stored.attempts = 0;
             stored.expires_at = Some(u64::MAX);
+            stored.given_up = None;
             stored.progress.clear();
         });
+    }
+
+    /// What an operator's discard does, and retention's: the first row behind one that holds its key may go.
+    pub(super) fn discard(&mut self, id: i64) {
+        let held = self.row(id).state == RowState::Holding;
+        let group = self.group(self.row(id)).filter(|_| held);
+        self.remove(id);
+        let now = self.clock();
+        let is_aside = |id: &i64| self.row(*id).state == RowState::SetAside;
+        let freed = group.and_then(|group| self.exceptional[group].range(id..).copied().find(is_aside));
+        if let Some(freed) = freed {
+            self.change(freed, |stored| {
+                stored.state = RowState::Pending;
+                stored.next_attempt_at = Some(now);
+            });
+        }
     }
 
     fn change(&mut self, id: i64, change: impl FnOnce(&mut Stored)) {
@@ -352,7 +371,11 @@ impl SimStore {
             lifetime: stored.lifetime(now),
             retrying: if stored.next_attempt_at.is_some() { Retrying::Yes } else { Retrying::No },
             attempts: stored.attempts,
-            given_up: None,
+            given_up: stored.given_up.map(|reason| GivenUp {
+                reason,
+                attempts: stored.attempts,
+                error: "simulated".to_owned(),
+            }),
             waiting_for: stored.waiting_for.clone(),
             progress: stored.progress.clone(),
             closed: self.closed(id, stored),
@@ -388,7 +411,11 @@ impl SimStore {
             self.rows[place(id)].suspicion = settlement.suspicion;
             match &settlement.outcome {
                 Outcome::Delivered | Outcome::Dropped => self.remove(id),
-                Outcome::Retry { after, attempts, waiting_for, progress, .. } => self.change(id, |stored| {
+                Outcome::Retry { after, attempts, waiting_for, progress, .. }
+                | Outcome::Forward { after, attempts, waiting_for, progress, .. } => self.change(id, |stored| {
+                    if let Outcome::Forward { reason, .. } = settlement.outcome {
+                        stored.given_up = Some(reason);
+                    }
                     stored.state = RowState::Pending;
                     stored.attempts = *attempts;
                     stored.waiting_for.clone_from(waiting_for);
@@ -400,8 +427,6 @@ impl SimStore {
                     stored.waiting_for.clone_from(waiting_for);
                     stored.next_attempt_at = None;
                 }),
-                // No policy of the simulator forwards; `checks` calls it a violation.
-                Outcome::Forward { .. } => {}
                 Outcome::Suspected { suspicion } => self.rows[place(id)].suspicion = *suspicion,
                 Outcome::Dead { attempts, waiting_for, .. } | Outcome::Holding { attempts, waiting_for, .. } => self
                     .change(id, |stored| {

@@ -248,8 +248,8 @@ impl World {
             Request::Publish(destination, batch) => {
                 let place = destination.get();
                 let drafts = (&self.plan.drafts, &self.ledger);
-                let poison = |row: i64| drafts.0[drafts.1.draft(row)].poison;
-                let poison = |row: i64| poison(row).filter(|(at, _)| *at == place).map(|(_, poison)| poison);
+                let letters = self.plan.letters();
+                let poison = |row: i64| drafts.0[drafts.1.draft(row)].poison_at(place, letters);
                 let before = self.plan.brokers[place].log.len();
                 let (results, became) = self.plan.brokers[place].publish(&mut self.rng, poison, batch);
                 self.published(place, before, batch, became);

@@ -5,6 +5,7 @@ use std::collections::BinaryHeap;
 
 use super::coverage::{Sight, Sights};
 use super::faults::{StoreMode, Trouble, When};
+use super::given_up::Holds;
 use super::history::History;
 use super::judge::Ledger;
 use super::lanes::LaneTable;
@@ -88,6 +89,7 @@ pub(super) struct World {
     pub(super) store: SimStore,
     pub(super) relays: Vec<Relay>,
     pub(super) ledger: Ledger,
+    pub(super) holds: Holds,
     pub(super) condition: Condition,
     pub(super) armed: Vec<Trouble>,
     pub(super) seen: Sights,
@@ -125,6 +127,7 @@ impl World {
             store,
             relays,
             ledger,
+            holds: Holds::default(),
             condition,
             armed: Vec::new(),
             seen: Sights::default(),
@@ -246,6 +249,7 @@ impl World {
 
     fn keep_company(&mut self) {
         if self.store.waiting() > 0 {
+            self.open_keys();
             self.write_company();
         }
         self.after(COMPANY, Op::Company);
