@@ -25,7 +25,7 @@ pub const SHOW: Show = Show {
         part(
             "write-ahead log, dead rows and processor time of a message",
             &["xtask", "bench", "--only", "cost"],
-            &["ratio at most 1.3: kept", "refused once"],
+            &["ratio at most 1.3: kept", "refused once and tried again: WAL", "set aside behind a held message"],
         ),
         part(
             "the application's own transactions",

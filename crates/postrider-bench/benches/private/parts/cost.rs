@@ -1,26 +1,22 @@
 //! What a message costs the database: processor time, write-ahead log, dead rows.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use postrider_bench::drain::drain;
 use postrider_bench::figure::{Demand, Figure};
-use postrider_bench::load::Load;
 use postrider_bench::steady::{Pace, steady, write};
 use postrider_bench::verdict::Verdict;
-use postrider_brokers::memory::{Answer, MemoryBroker};
-use postrider_core::ErrorKind;
-use std::time::Instant;
+use postrider_brokers::memory::MemoryBroker;
 
 use super::database::Database;
 use super::limit;
 use super::plan::{Plan, TOPIC};
 use super::processes::server_seconds;
+use super::waiting::{self, KEYS_OF_THEIR_OWN};
 
 const PART: &str = "cost";
 const RATE: u32 = 1_000;
-/// One message of so many is refused once, in the run with retries.
-const REFUSED: u64 = 20;
 
 /// What the server had used at a moment.
 #[derive(Debug, Clone, Copy)]
@@ -80,8 +76,11 @@ pub async fn measure(plan: &Plan, notes: &mut Vec<String>) -> Vec<Figure> {
     database.client.batch_execute("alter system set full_page_writes = off").await.unwrap();
     database.client.batch_execute("select pg_reload_conf()").await.unwrap();
     let backlog = plan.load(plan.backlog, 10_000);
-    let (mut quiet, mut plain, mut drained, mut deleted, mut refused) = (vec![], vec![], vec![], vec![], vec![]);
-    let (mut quiet_verdicts, mut drained_verdicts, mut refused_verdicts) = (vec![], vec![], vec![]);
+    let (retried_load, aside_load) = (plan.load(plan.hot_backlog, KEYS_OF_THEIR_OWN), plan.load(plan.hot_backlog, 1));
+    let (mut quiet, mut plain, mut drained, mut deleted) = (vec![], vec![], vec![], vec![]);
+    let (mut retried, mut aside) = (vec![], vec![]);
+    let (mut quiet_verdicts, mut drained_verdicts) = (vec![], vec![]);
+    let (mut retried_verdicts, mut aside_verdicts) = (vec![], vec![]);
     for run in 0..plan.runs {
         eprintln!("cost: run {} of {}", run + 1, plan.runs);
         let (cost, verdict) = steady_run(&database, plan).await;
@@ -98,16 +97,24 @@ pub async fn measure(plan: &Plan, notes: &mut Vec<String>) -> Vec<Figure> {
         database.fill(&backlog).await;
         let (cost, _) = metered(&database, backlog.messages, limit::pipeline(&database.url, &backlog, None)).await;
         deleted.push(cost);
-        let (cost, verdict) = refused_run(&database, &plan.load(plan.hot_backlog, 1_000)).await;
-        refused.push(cost);
-        refused_verdicts.push(verdict);
+        database.fill(&retried_load).await;
+        let again = waiting::tried_again(&database, &retried_load);
+        let (cost, verdict) = metered(&database, retried_load.messages, again).await;
+        retried.push(cost);
+        retried_verdicts.push(verdict);
+        database.fill(&aside_load).await;
+        waiting::hold(&database).await;
+        let set_aside = waiting::set_aside_and_drained(&database, &aside_load);
+        let (cost, verdict) = metered(&database, aside_load.messages, set_aside).await;
+        aside.push(cost);
+        aside_verdicts.push(verdict);
     }
     let column = |costs: &[PerMessage], of: fn(&PerMessage) -> f64| costs.iter().map(of).collect::<Vec<f64>>();
     let figure = |what: &str, unit: &str, costs: &[PerMessage], of: fn(&PerMessage) -> f64, verdicts: &[Verdict]| {
         Figure::new(PART, what, unit, column(costs, of)).verdict(verdicts)
     };
     let plain_what = "INSERT and DELETE alone";
-    vec![
+    let mut figures = vec![
         figure("quiet, 1,000/s: WAL", "bytes/message", &quiet, |cost| cost.wal, &quiet_verdicts)
             .beside(plain_what, column(&plain, |cost| cost.wal))
             .demand(Demand::RatioAtMost(1.3)),
@@ -122,11 +129,19 @@ pub async fn measure(plan: &Plan, notes: &mut Vec<String>) -> Vec<Figure> {
             .beside("limit", column(&deleted, |cost| cost.dead)),
         figure("drain: database CPU", "µs/message", &drained, |cost| cost.micros, &drained_verdicts)
             .beside("limit", column(&deleted, |cost| cost.micros)),
-        figure("one in 20 refused once: WAL", "bytes/message", &refused, |cost| cost.wal, &refused_verdicts)
-            .beside("drain", column(&drained, |cost| cost.wal)),
-        figure("one in 20 refused once: dead rows", "rows/message", &refused, |cost| cost.dead, &refused_verdicts)
-            .beside("drain", column(&drained, |cost| cost.dead)),
-    ]
+    ];
+    for (what, costs, verdicts) in [
+        ("refused once and tried again", &retried, &retried_verdicts),
+        ("set aside behind a held message, then delivered", &aside, &aside_verdicts),
+    ] {
+        let beside_drain = |name: &str, unit: &str, of: fn(&PerMessage) -> f64| {
+            figure(&format!("{what}: {name}"), unit, costs, of, verdicts).beside("drain", column(&drained, of))
+        };
+        figures.push(beside_drain("WAL", "bytes/message", |cost| cost.wal));
+        figures.push(beside_drain("dead rows", "rows/message", |cost| cost.dead));
+        figures.push(beside_drain("database CPU", "µs/message", |cost| cost.micros));
+    }
+    figures
 }
 
 fn pace(plan: &Plan) -> Pace {
@@ -155,19 +170,4 @@ async fn plain_run(database: &Database, plan: &Plan) -> PerMessage {
     })
     .await;
     cost
-}
-
-/// A backlog of which some messages are refused at their first attempt: they are tried again, and what stands behind
-/// them waits.
-async fn refused_run(database: &Database, load: &Load) -> (PerMessage, Verdict) {
-    database.fill(load).await;
-    let broker = Arc::new(MemoryBroker::counting().with_script(|outgoing, _| {
-        let number = postrider_bench::load::number_of(&outgoing.message.payload).unwrap_or(0);
-        let first = outgoing.attempt.0 <= 1;
-        if first && number.is_multiple_of(REFUSED) { Answer::Fail(ErrorKind::Rejected) } else { Answer::Accept }
-    }));
-    let (cost, run) =
-        metered(database, load.messages, async { drain(database.store().await, broker, load, |_| {}).await.unwrap() })
-            .await;
-    (cost, run.verdict)
 }

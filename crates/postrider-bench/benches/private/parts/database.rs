@@ -112,6 +112,13 @@ impl Database {
         self.until("the outbox is empty", sql, |row| row.get(0)).await;
     }
 
+    /// Waits until so many messages stand set aside.
+    pub async fn has_set_aside(&self, messages: u64) {
+        let sql = "select count(*) from postrider_outbox where state = 2";
+        let all = i64::try_from(messages).unwrap();
+        self.until("messages are set aside", sql, |row| row.get::<_, i64>(0) == all).await;
+    }
+
     async fn until(&self, what: &str, sql: &str, holds: impl Fn(&Row) -> bool) {
         let until = Instant::now() + PATIENCE;
         while !holds(&self.client.query_one(sql, &[]).await.unwrap()) {

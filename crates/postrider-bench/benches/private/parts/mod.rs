@@ -13,6 +13,7 @@ mod processes;
 mod relay;
 mod scaling;
 mod transactions;
+mod waiting;
 
 use std::time::Instant;
 
