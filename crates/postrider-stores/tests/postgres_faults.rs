@@ -50,8 +50,10 @@ async fn tables_that_stand_in_another_schema_are_named_where_they_are_looked_for
     client(&url).await.batch_execute("create schema app").await.unwrap();
     let app = PostgresOptions::new(&url).unwrap().names(Names::new("app", "billing_").unwrap());
     migrate(&app, lanes(2)).await.unwrap();
+    migrate(&app.clone().names(Names::new("app", "stock_").unwrap()), lanes(2)).await.unwrap();
     let story = refusal(PostgresOptions::new(&url).unwrap()).await.story();
     assert!(story.contains(r#"an outbox with outbox.schema = "app", outbox.prefix = "billing_""#), "{story}");
+    assert!(story.contains(r#"and one with outbox.schema = "app", outbox.prefix = "stock_""#), "{story}");
     migrate(&PostgresOptions::new(&url).unwrap(), lanes(2)).await.unwrap();
     PostgresStore::open(PostgresOptions::new(&url).unwrap()).await.unwrap();
 }

@@ -20,14 +20,14 @@ const FOUND: &str = "select to_regclass($1) is not null as found, pg_is_in_recov
 const META: &str =
     "select version, lanes, (to_jsonb(m) ->> 'compatible_from')::integer as compatible_from from {meta} m";
 
-/// Another outbox of the same database: its schema and what its tables' names begin with.
+/// Other outboxes of the same database, a few: each one's schema and what its tables' names begin with.
 const ELSEWHERE: &str = "\
 select n.nspname::text as schema, left(c.relname, -4)::text as prefix
   from pg_class c join pg_namespace n on n.oid = c.relnamespace
  where c.relkind = 'r' and c.relname like '%\\_meta'
        and (select count(*) from pg_attribute a
              where a.attrelid = c.oid and a.attname in ('version', 'lanes')) = 2
- order by 1, 2 limit 1";
+ order by 1, 2 limit 3";
 
 /// What the tables say about themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,12 +133,15 @@ pub(super) async fn usable(link: &mut Link) -> Result<Installed> {
     Ok(installed)
 }
 
-/// Where else an outbox is, as the settings that lead to it.
+/// Where else an outbox is, as the settings that lead to it, or to each of several.
 async fn elsewhere(link: &mut Link) -> Result<Option<String>> {
     let rows = link.query("looking for the tables elsewhere", ELSEWHERE, &[]).await?;
-    let Some(row) = rows.first() else { return Ok(None) };
-    let (schema, prefix): (String, String) = (get(row, "schema")?, get(row, "prefix")?);
-    Ok(Some(format!("outbox.schema = {schema:?}, outbox.prefix = {prefix:?}")))
+    let settings = |row| -> Result<String> {
+        let (schema, prefix): (String, String) = (get(row, "schema")?, get(row, "prefix")?);
+        Ok(format!("outbox.schema = {schema:?}, outbox.prefix = {prefix:?}"))
+    };
+    let found = rows.iter().map(settings).collect::<Result<Vec<_>>>()?;
+    Ok((!found.is_empty()).then(|| found.join(", and one with ")))
 }
 
 async fn installed(link: &mut Link) -> Result<Option<Installed>> {
