@@ -44,8 +44,9 @@ const PARTS: [(&str, &str, &str); 7] = [
         "Processor time of every server process, write-ahead log of the whole cluster, and rows of the outbox that became \
          dead, divided by the messages. Compared with the same INSERTs and DELETEs without a relay. Full-page images and \
          autovacuum are off meanwhile: they belong to no message. What does not go at once has figures of its own: messages \
-         with keys of their own, each refused once and tried again; and the messages of one key, set aside behind one that \
-         holds it, until that is replayed. Each run checks that every one of them was tried twice, or stood set aside.",
+         with keys of their own, of which every other one is refused once and tried again; and the messages of one key, set \
+         aside behind one that holds it, until that is replayed. Each run checks that those were scheduled in the table, or \
+         stood set aside there.",
     ),
     (
         "memory",
