@@ -22,6 +22,7 @@ use crate::Fallible;
 use crate::place::broker::Broker;
 use crate::place::store::Store;
 use crate::settings::Settings;
+use crate::writers::HOLD;
 
 /// What the preload of a clock that is off is called, where Debian puts it.
 pub fn faketime() -> PathBuf {
@@ -154,6 +155,7 @@ impl Fleet {
         let mut text = format!(
             "[outbox]\nstore = \"{}\"\n[relay]\nname = \"{name}\"\nlease = \"{}ms\"\nmax_pause = \"1s\"\n\
              window_rows = {WINDOW_ROWS}\nstop_deadline = \"10s\"\n[retry]\nmax_attempts = 4\ninitial = \"100ms\"\nmaximum = \"1s\"\n\
+             [[retry.topic]]\npattern = \"{HOLD}\"\nmax_attempts = 2\non_dead = \"hold\"\n\
              [retention]\ndead = \"1h\"\n\
              [admin]\nlisten = \"127.0.0.1:0\"\n[log]\nformat = \"json\"\n[broker.events]\n{}",
             self.store.relay_url(port(&slot.store), &name),

@@ -7,6 +7,7 @@ mod director;
 mod fleet;
 mod judge;
 mod moment;
+mod operator;
 mod place;
 mod plan;
 mod random;

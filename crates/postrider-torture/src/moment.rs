@@ -65,6 +65,11 @@ impl Clock {
         Moment(u64::try_from(stamp - i128::from(self.wall)).unwrap_or(0))
     }
 
+    /// A moment as a server would stamp it, in microseconds since 1970.
+    pub fn stamp(&self, moment: Moment) -> i64 {
+        i64::try_from(self.wall.saturating_add(moment.0)).unwrap_or(i64::MAX)
+    }
+
     /// How far the wall has moved against this clock; servers' stamps are worth nothing when it is much.
     pub fn drift(&self) -> Duration {
         let expected = self.wall + self.now().0;

@@ -24,6 +24,12 @@ pub enum Class {
     Bulk,
     /// No broker takes them: they must die, alone.
     Poison,
+    /// They are for later; they lock nothing.
+    Delayed,
+    /// They are worth nothing soon: delivered until then, or dead; they lock nothing.
+    Expiring,
+    /// Serialised, and the broker takes some of them only when it has been healed: until then they hold their key.
+    Held,
 }
 
 /// A key, such as `s17`.
@@ -42,6 +48,9 @@ impl fmt::Display for Key {
             Class::Unserialised => 'u',
             Class::Bulk => 'b',
             Class::Poison => 'p',
+            Class::Delayed => 'd',
+            Class::Expiring => 'e',
+            Class::Held => 'h',
         };
         write!(f, "{letter}{}", self.number)
     }
@@ -50,7 +59,12 @@ impl fmt::Display for Key {
 impl Key {
     /// Whether `n` is the order of the commits.
     pub fn is_serialised(self) -> bool {
-        matches!(self.class, Class::Serialised | Class::Bulk)
+        matches!(self.class, Class::Serialised | Class::Bulk | Class::Held)
+    }
+
+    /// Whether its messages are to go at once, so that a wait says something about the relays.
+    pub fn is_prompt(self) -> bool {
+        !matches!(self.class, Class::Poison | Class::Delayed | Class::Expiring | Class::Held)
     }
 }
 
@@ -80,6 +94,10 @@ pub struct Written {
     pub acknowledged: Moment,
     /// How its transaction ended.
     pub outcome: Outcome,
+    /// It is not to be delivered earlier.
+    pub not_before: Moment,
+    /// It is not to be sent later; never, where it has no end.
+    pub not_after: Moment,
     /// What its bytes come to.
     pub print: u64,
     /// Whether it is in the ledger: then it was committed, whatever its writer heard.
@@ -207,6 +225,8 @@ pub struct Record {
     pub fenced: HashMap<String, u64>,
     /// How often a relay found out in another way that its lanes were gone.
     pub stood_down: u64,
+    /// Held keys that were replayed.
+    pub replayed: u64,
     /// Sentences about what must not happen, by the invariant that forbids it.
     pub wrong: Vec<(&'static str, String)>,
 }

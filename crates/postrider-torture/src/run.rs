@@ -12,6 +12,7 @@ use crate::director::Director;
 use crate::fleet::{Fleet, faketime};
 use crate::judge::{Case, Judgement, Verdict, judge};
 use crate::moment::Moment;
+use crate::operator::Operator;
 use crate::place::broker::Broker;
 use crate::place::store::{Books, Store};
 use crate::plan::{Kind, Plan};
@@ -65,6 +66,7 @@ pub async fn run(asked: &Settings) -> Fallible<Verdict> {
     );
     let watch = Watch::start(&recorder, &fleet, &store);
     let writers = Writers::start(&settings, &recorder, &store);
+    let operator = Operator::start(&settings, &recorder, &store, &broker);
     let plan = Plan::draw(
         settings.seed,
         &kinds,
@@ -85,9 +87,11 @@ pub async fn run(asked: &Settings) -> Fallible<Verdict> {
     recorder.clock.until(began.after(settings.load())).await;
     writers.stop().await;
     faults.await??;
+    operator.load_is_over();
     let healed = recorder.now();
     let (backlog, drained) = drain(&recorder, &store, healed).await;
     tokio::time::sleep(LATE).await;
+    operator.stop().await;
     let settlement = match drained {
         Some(_) => Settlement::look(&fleet, &store, &settings).await,
         None => Settlement::default(),
@@ -145,13 +149,14 @@ fn kinds(settings: &Settings, broker: &Broker) -> Fallible<(Vec<Kind>, Vec<Strin
     Ok((kinds, not_run))
 }
 
-/// Waits until nothing waits any more; what waited at first, and when it was gone.
+/// Waits until nothing waits any more, nor holds its key; what waited at first, and when it was gone.
 async fn drain(recorder: &Recorder, store: &Store, healed: Moment) -> (u64, Option<Moment>) {
     let mut backlog = None;
     loop {
         if let Ok(look) = store.look().await {
-            let first = *backlog.get_or_insert(look.pending);
-            if look.pending == 0 {
+            let waits = look.pending + look.holding;
+            let first = *backlog.get_or_insert(waits);
+            if waits == 0 {
                 return (first, Some(recorder.now()));
             }
         }

@@ -9,7 +9,7 @@ use crate::record::Fault;
 const MOST_MEMORY: u64 = 256 << 20;
 const MOST_FILES: u64 = 128;
 const MOST_CONNECTIONS: u64 = 12;
-/// The outbox, empty of all but the dead letters, between two runs of autovacuum; its poison has 40 kB each.
+/// The outbox, empty of all but the dead letters, between two runs of autovacuum; its poison has 80 kB each.
 const MOST_TABLE: u64 = 256 << 20;
 /// A row with its indexes, while it waits.
 const ROW: u64 = 4 << 10;

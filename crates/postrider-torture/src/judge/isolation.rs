@@ -17,14 +17,19 @@ const CHANCE: Duration = Duration::from_millis(500);
 /// Fewer messages than this have no 99th.
 const ENOUGH: usize = 300;
 
+/// The reason of a dead letter whose end had come.
+const EXPIRED: i16 = 3;
+
 /// I11: poison dies, and nothing else does; what is written beside it is not kept waiting.
 pub fn isolation(case: &Case<'_>) -> Finding {
     let mut finding =
-        Finding::new("I11", "poison becomes a dead letter, nothing else does, and nothing else waits for it");
+        Finding::new("I11", "poison dies, what expires may, nothing else does, and nothing else waits for it");
     let dead: HashMap<Uuid, i16> = case.dead.iter().copied().collect();
+    let mut expired = 0_u64;
     for (id, reason) in &dead {
         match case.record.written.get(id) {
             Some(written) if written.key.class == Class::Poison => {}
+            Some(written) if written.key.class == Class::Expiring && *reason == EXPIRED => expired += 1,
             Some(written) => finding.breaks_at(written.key, written.n, || {
                 format!("{id} of key {} was given up, reason {reason}", written.key)
             }),
@@ -57,8 +62,9 @@ pub fn isolation(case: &Case<'_>) -> Finding {
         finding.breaks(|| format!("p99 from commit to delivery grew from {without:.1?} to {with:.1?} beside poison"));
     }
     finding.measured = format!(
-        "poisoned {poison}, dead {}; p99 {with:.1?} beside poison ({}), {without:.1?} elsewhere ({})",
+        "poisoned {poison}, dead {}, of which {expired} expired; replayed {}; p99 {with:.1?} beside poison ({}), {without:.1?} elsewhere ({})",
         dead.len(),
+        case.record.replayed,
         beside.len(),
         alone.len()
     );
@@ -71,7 +77,8 @@ pub fn lags(case: &Case<'_>) -> Vec<(Moment, Duration)> {
     let mut lags = Vec::new();
     for delivered in &case.record.delivered {
         let Some(written) = case.record.written.get(&delivered.id) else { continue };
-        if seen.insert(delivered.id) && written.acknowledged != Moment::NEVER {
+        let is_first = seen.insert(delivered.id);
+        if is_first && written.key.is_prompt() && written.acknowledged != Moment::NEVER {
             lags.push((written.acknowledged, delivered.at.since(written.acknowledged)));
         }
     }

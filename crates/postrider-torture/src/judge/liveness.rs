@@ -24,7 +24,7 @@ const TAKEOVER: Duration = Duration::from_secs(3);
 pub fn gaps(case: &Case<'_>) -> Finding {
     let mut finding = Finding::new("I9", "no pending key rests undisturbed for longer than lease + backoff + 2 s");
     let bound = case.settings.lease() + MAX_BACKOFF + GRACE;
-    let disturbed = windows(&case.record.faults, aftermath(case.settings), |_| true);
+    let disturbed = windows(&with_drains(case), aftermath(case.settings), |_| true);
     let mut first: HashMap<Uuid, Moment> = HashMap::new();
     for delivered in &case.record.delivered {
         first.entry(delivered.id).or_insert(delivered.at);
@@ -42,11 +42,14 @@ pub fn gaps(case: &Case<'_>) -> Finding {
     };
     let mut longest = Duration::ZERO;
     for (id, written) in &case.record.written {
-        if !written.in_ledger || written.key.class == Class::Poison || written.acknowledged == Moment::NEVER {
+        // What is held rests until somebody replays it, and what has an end may have met it.
+        let is_expected = written.key.is_prompt() || written.key.class == Class::Delayed;
+        if !written.in_ledger || !is_expected || written.acknowledged == Moment::NEVER {
             continue;
         }
+        let ready = written.acknowledged.max(written.not_before);
         let until = first.get(id).copied().unwrap_or(case.ended);
-        let from = before(written.key, until).map_or(written.acknowledged, |last| last.max(written.acknowledged));
+        let from = before(written.key, until).map_or(ready, |last| last.max(ready));
         let rested = outside(&disturbed, from, until);
         longest = longest.max(rested);
         if rested > bound {
@@ -58,6 +61,15 @@ pub fn gaps(case: &Case<'_>) -> Finding {
     }
     finding.measured = format!("longest {longest:.2?} of {bound:.1?}");
     finding
+}
+
+/// The faults, each with the time in which what was written meanwhile drains.
+fn with_drains(case: &Case<'_>) -> Vec<Fault> {
+    let longer = |fault: &Fault| {
+        let piled_up = fault.until.since(fault.from).as_secs() * u64::from(case.settings.rate);
+        Fault { until: fault.until.after(Duration::from_secs(piled_up / DRAIN)), ..fault.clone() }
+    };
+    case.record.faults.iter().map(longer).collect()
 }
 
 /// I10: after the last fault the backlog is gone in time; a killed relay's lanes have another owner in time.

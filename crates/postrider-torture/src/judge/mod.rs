@@ -7,6 +7,7 @@ mod isolation;
 mod liveness;
 mod order;
 mod repeats;
+mod time;
 mod window;
 
 use std::time::Duration;
@@ -134,6 +135,7 @@ pub fn judge(case: &Case<'_>) -> Judgement {
         flight::bounds(case),
         flight::told("I13", "status and metrics equal what was observed", case),
         liveness::application(case),
+        time::kept(case),
         flight::told("I15", "no panic, no unexpected end, nothing left open", case),
     ];
     findings.sort_by_key(|finding| {

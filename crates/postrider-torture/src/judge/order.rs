@@ -57,7 +57,11 @@ pub fn unserialised(case: &Case<'_>) -> Finding {
     let mut first: HashMap<Key, Vec<Uuid>> = HashMap::new();
     let mut seen: HashSet<Uuid> = HashSet::new();
     for delivered in &case.record.delivered {
-        let Some(written) = case.record.written.get(&delivered.id) else { continue };
+        // What is for later takes its place when it is due.
+        let Some(written) = case.record.written.get(&delivered.id).filter(|written| written.not_before == Moment(0))
+        else {
+            continue;
+        };
         if seen.insert(delivered.id) {
             first.entry(written.key).or_default().push(delivered.id);
         }

@@ -33,6 +33,8 @@ impl Run {
                 begun: Moment(at),
                 acknowledged: Moment(at + SECOND / 10),
                 outcome: Outcome::Committed,
+                not_before: Moment(0),
+                not_after: Moment::NEVER,
                 print: u64::from(n),
                 in_ledger: true,
                 settled: None,
@@ -107,6 +109,38 @@ fn a_lost_message_is_seen_and_a_dead_letter_is_not_lost() {
     assert_eq!(given_up.broken(), [""; 0]);
     let innocent = disturbed(Class::Serialised, 3).delivers(&[1, 3]).changes(|run| run.dead = vec![(id(2), 1)]);
     assert_eq!(innocent.broken(), ["I11"]);
+}
+
+#[test]
+fn what_expires_is_accounted_for_and_nothing_else_may() {
+    let run =
+        |class, reason| disturbed(class, 2).delivers(&[1]).changes(|run| run.dead = vec![(id(2), reason)]).broken();
+    assert_eq!(run(Class::Expiring, 3), [""; 0]);
+    assert_eq!(run(Class::Expiring, 1), ["I11"]);
+    assert_eq!(run(Class::Serialised, 3), ["I11"]);
+    assert_eq!(run(Class::Held, 1), ["I11"], "it was not replayed");
+}
+
+#[test]
+fn what_comes_before_its_time_or_after_its_end_is_seen() {
+    let run = |not_before: u64, not_after: Moment| {
+        let run = Run::of(Class::Delayed, 1).delivers(&[1]);
+        run.changes(|run| {
+            let written = run.record.written.get_mut(&id(1)).unwrap();
+            (written.not_before, written.not_after) = (Moment(not_before * SECOND), not_after);
+        })
+        .broken()
+    };
+    assert_eq!(run(99, Moment::NEVER), [""; 0]);
+    assert_eq!(run(101, Moment::NEVER), ["I16"]);
+    assert_eq!(run(50, Moment::NEVER), ["I9"], "it was due long ago");
+    assert_eq!(run(99, Moment(98 * SECOND)), ["I16"]);
+}
+
+#[test]
+fn successors_of_a_held_message_that_go_before_it_are_seen() {
+    assert_eq!(Run::of(Class::Held, 3).delivers(&[1, 2, 3]).broken(), [""; 0], "however long they waited");
+    assert_eq!(Run::of(Class::Held, 3).delivers(&[1, 3, 2]).broken(), ["I3", "I3b"]);
 }
 
 #[test]

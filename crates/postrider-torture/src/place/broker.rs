@@ -12,6 +12,25 @@ use crate::Fallible;
 use crate::record::Recorder;
 use crate::settings::BrokerKind;
 
+/// Whether it takes the messages that can hold their key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Health {
+    /// As it mostly is: it refuses the large ones among them.
+    Usual,
+    /// It takes them all.
+    Healed,
+}
+
+impl Health {
+    /// The most bytes that it takes of a message. Poison is above both.
+    pub const fn most_bytes(self) -> usize {
+        match self {
+            Self::Usual => 32 << 10,
+            Self::Healed => 64 << 10,
+        }
+    }
+}
+
 /// The broker.
 #[derive(Debug)]
 pub enum Broker {
@@ -141,6 +160,21 @@ impl Broker {
             Self::Nats(place) => place.accept().await,
             Self::Http(place) => {
                 place.accept();
+                Ok(())
+            }
+            Self::File(_) => Ok(()),
+        }
+    }
+
+    /// Lets it take what is larger than usual, or no more.
+    ///
+    /// # Errors
+    /// When it cannot be told.
+    pub async fn set_health(&self, health: Health) -> Fallible<()> {
+        match self {
+            Self::Nats(place) => place.set_health(health).await,
+            Self::Http(place) => {
+                place.set_health(health);
                 Ok(())
             }
             Self::File(_) => Ok(()),

@@ -1,15 +1,16 @@
 //! An HTTP receiver that records what it accepts, and can be told to refuse or to stand still.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use postrider_testkit::servers::http_receiver::{Answer, HttpReceiver, Keep, Request};
 
 use tokio::runtime::Handle;
 
+use super::broker::Health;
 use crate::Fallible;
 use crate::record::{Delivered, Recorder, print};
-use crate::writers::{NUMBER, POISON};
+use crate::writers::NUMBER;
 
 const ACCEPTS: u64 = u64::MAX;
 const HANGS: u64 = u64::MAX - 1;
@@ -21,6 +22,7 @@ pub struct HttpPlace {
     /// The runtime in which it lives, whoever opens it again.
     home: Handle,
     mood: Arc<AtomicU64>,
+    most_bytes: Arc<AtomicUsize>,
 }
 
 impl HttpPlace {
@@ -31,9 +33,15 @@ impl HttpPlace {
     pub async fn start(recorder: &Arc<Recorder>) -> Fallible<Self> {
         let receiver = Arc::new(HttpReceiver::start_keeping(Keep::Nothing).await?);
         let mood = Arc::new(AtomicU64::new(ACCEPTS));
-        let (recorder, now) = (Arc::clone(recorder), Arc::clone(&mood));
-        receiver.script(move |request, _| answer(&recorder, now.load(Ordering::SeqCst), request));
-        Ok(Self { receiver, home: Handle::current(), mood })
+        let most_bytes = Arc::new(AtomicUsize::new(Health::Usual.most_bytes()));
+        let (recorder, now, most) = (Arc::clone(recorder), Arc::clone(&mood), Arc::clone(&most_bytes));
+        receiver.script(move |request, _| {
+            if request.body.len() > most.load(Ordering::SeqCst) {
+                return Answer::Status(422);
+            }
+            answer(&recorder, now.load(Ordering::SeqCst), request)
+        });
+        Ok(Self { receiver, home: Handle::current(), mood, most_bytes })
     }
 
     /// Its port.
@@ -56,6 +64,11 @@ impl HttpPlace {
         self.mood.store(draw % 3, Ordering::SeqCst);
     }
 
+    /// From now on messages of this size are taken.
+    pub fn set_health(&self, health: Health) {
+        self.most_bytes.store(health.most_bytes(), Ordering::SeqCst);
+    }
+
     /// Closes the port.
     pub async fn stop(&self) {
         self.receiver.stop().await;
@@ -73,9 +86,6 @@ impl HttpPlace {
 
 fn answer(recorder: &Recorder, mood: u64, request: &Request) -> Answer {
     let header = |name: &str| request.header(name).unwrap_or_default();
-    if header("postrider-topic") == POISON {
-        return Answer::Status(422);
-    }
     if mood < HANGS {
         return Answer::Status([500, 503, 429][usize::try_from(mood).unwrap_or(0).min(2)]);
     }

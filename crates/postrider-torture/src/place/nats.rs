@@ -14,6 +14,7 @@ use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use super::broker::Health;
 use crate::Fallible;
 use crate::record::{Delivered, Recorder, print};
 use crate::writers::NUMBER;
@@ -24,8 +25,6 @@ const SUBJECTS: &str = "torture.>";
 const ELSEWHERE: &str = "refused.>";
 /// The server's shortest: repeats are to be seen, not swallowed.
 const WINDOW: Duration = Duration::from_millis(100);
-/// Poison is above it.
-const MOST_BYTES: i32 = 32 << 10;
 /// From here on a killed server keeps what it acknowledged.
 const SAFE: (u32, u32, u32) = (2, 10, 23);
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -35,6 +34,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub struct NatsPlace {
     server: Mutex<NatsServer>,
     client: Client,
+    /// What the stream covers and takes, as it should be.
+    wanted: Mutex<(&'static str, Health)>,
     version: String,
     port: u16,
     /// The last sequence that is in the record.
@@ -57,10 +58,12 @@ impl NatsPlace {
         let server = NatsServer::start().await?;
         let options = ConnectOptions::new().max_reconnects(None).request_timeout(Some(PATIENCE));
         let client = options.connect(server.url()).await?;
-        jetstream::new(client.clone()).create_stream(stream(SUBJECTS)).await?;
+        jetstream::new(client.clone()).create_stream(stream(SUBJECTS, Health::Usual)?).await?;
         let read = Arc::new(AtomicU64::new(0));
         let reader = tokio::spawn(read_for_ever(client.clone(), Arc::clone(recorder), Arc::clone(&read)));
-        Ok(Self { version: server.version()?, port: server.port(), server: Mutex::new(server), client, read, reader })
+        let wanted = Mutex::new((SUBJECTS, Health::Usual));
+        let (version, port, server) = (server.version()?, server.port(), Mutex::new(server));
+        Ok(Self { version, port, server, client, wanted, read, reader })
     }
 
     /// Its version.
@@ -108,8 +111,24 @@ impl NatsPlace {
         }
     }
 
-    async fn covers(&self, subjects: &str) -> Fallible<()> {
-        jetstream::new(self.client.clone()).update_stream(stream(subjects)).await?;
+    async fn covers(&self, subjects: &'static str) -> Fallible<()> {
+        let mut wanted = self.wanted.lock().await;
+        wanted.0 = subjects;
+        self.update(*wanted).await
+    }
+
+    /// The stream takes messages of this size.
+    ///
+    /// # Errors
+    /// When the server can't be told.
+    pub async fn set_health(&self, health: Health) -> Fallible<()> {
+        let mut wanted = self.wanted.lock().await;
+        wanted.1 = health;
+        self.update(*wanted).await
+    }
+
+    async fn update(&self, (subjects, health): (&str, Health)) -> Fallible<()> {
+        jetstream::new(self.client.clone()).update_stream(stream(subjects, health)?).await?;
         Ok(())
     }
 
@@ -134,15 +153,15 @@ impl NatsPlace {
     }
 }
 
-fn stream(subjects: &str) -> Config {
-    Config {
+fn stream(subjects: &str, health: Health) -> Fallible<Config> {
+    Ok(Config {
         name: STREAM.to_owned(),
         subjects: vec![subjects.to_owned()],
         storage: StorageType::File,
         duplicate_window: WINDOW,
-        max_message_size: MOST_BYTES,
+        max_message_size: i32::try_from(health.most_bytes())?,
         ..Config::default()
-    }
+    })
 }
 
 /// Reads on from where it was, over every restart of the server.

@@ -37,8 +37,9 @@ begin
 end $$;
 create trigger torture_gone after delete on postrider_outbox referencing old table as gone
   for each statement execute function torture_gone();";
-const COUNT: &str = "select count(*) filter (where state not in (1, 3)), count(*) filter (where state in (1, 3)) \
-    from postrider_outbox";
+const COUNT: &str = "select count(*) filter (where state not in (1, 3)), count(*) filter (where state in (1, 3)), \
+    count(*) filter (where state = 3) from postrider_outbox";
+const HELD: &str = "select distinct key from postrider_outbox where state = 3";
 const LANES: &str = "select l.lane, l.term, m.name from postrider_lane l left join torture_member m on m.id = l.owner";
 const IDLE: &str = "select count(*) from pg_stat_activity where datname = current_database() \
     and state like 'idle in transaction%'";
@@ -144,6 +145,16 @@ impl PostgresPlace {
         Ok(u64::try_from(count)?)
     }
 
+    /// The keys that are held.
+    ///
+    /// # Errors
+    /// While the server is away.
+    pub async fn held(&self) -> Fallible<Vec<String>> {
+        let client = connect(&self.url).await?;
+        let rows = timeout(PATIENCE, client.query(HELD, &[])).await??;
+        Ok(rows.iter().filter_map(|row| row.get(0)).collect())
+    }
+
     /// Terminates a third of the relays' backends; how many.
     ///
     /// # Errors
@@ -209,6 +220,7 @@ async fn looked(client: &Client) -> Fallible<Look> {
     Ok(Look {
         pending: u64::try_from(counts.get::<_, i64>(0))?,
         dead: u64::try_from(counts.get::<_, i64>(1))?,
+        holding: u64::try_from(counts.get::<_, i64>(2))?,
         lanes: lanes
             .iter()
             .map(|row| Owned {

@@ -23,8 +23,9 @@ create trigger torture_gone after delete on postrider_outbox begin
   select old.message_id, old.state, (select group_concat(lane || ':' || term) from postrider_lane),
          cast(unixepoch('subsec') * 1000000 as integer);
 end;";
-const COUNT: &str = "select count(*) filter (where state not in (1, 3)), count(*) filter (where state in (1, 3)) \
-    from postrider_outbox";
+const COUNT: &str = "select count(*) filter (where state not in (1, 3)), count(*) filter (where state in (1, 3)), \
+    count(*) filter (where state = 3) from postrider_outbox";
+const HELD: &str = "select distinct key from postrider_outbox where state = 3";
 const LANES: &str = "select l.lane, l.term, m.name from postrider_lane l left join torture_member m on m.id = l.owner";
 
 /// The file.
@@ -64,14 +65,27 @@ impl SqlitePlace {
     /// What SQLite said.
     pub fn look(&self) -> Fallible<Look> {
         let connection = self.reader()?;
-        let (pending, dead): (i64, i64) = connection.query_row(COUNT, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let counts = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+        let (pending, dead, holding): (i64, i64, i64) = connection.query_row(COUNT, [], counts)?;
         let mut statement = connection.prepare(LANES)?;
         let lanes = statement
             .query_map([], |row| Ok(Owned { lane: row.get(0)?, term: row.get(1)?, owner: row.get(2)? }))?
             .collect::<Result<_, _>>()?;
         let bytes = |file: &Path| std::fs::metadata(file).map_or(0, |file| file.len());
         let (table, log) = (bytes(&self.file), bytes(&self.file.with_extension("db-wal")));
-        Ok(Look { pending: u64::try_from(pending)?, dead: u64::try_from(dead)?, lanes, idle: 0, table, log })
+        let (pending, dead, holding) = (u64::try_from(pending)?, u64::try_from(dead)?, u64::try_from(holding)?);
+        Ok(Look { pending, dead, holding, lanes, idle: 0, table, log })
+    }
+
+    /// The keys that are held.
+    ///
+    /// # Errors
+    /// What SQLite said.
+    pub fn held(&self) -> Fallible<Vec<String>> {
+        let connection = self.reader()?;
+        let mut statement = connection.prepare(HELD)?;
+        let keys = statement.query_map([], |row| row.get::<_, Option<String>>(0))?;
+        Ok(keys.filter_map(Result::transpose).collect::<Result<_, _>>()?)
     }
 
     /// Holds the one write lock for a while.

@@ -37,6 +37,8 @@ pub struct Look {
     pub pending: u64,
     /// Messages that were given up.
     pub dead: u64,
+    /// Those of them that hold their key.
+    pub holding: u64,
     /// Its lanes.
     pub lanes: Vec<Owned>,
     /// Sessions that are idle in a transaction.
@@ -121,6 +123,17 @@ impl Store {
         match self {
             Self::Postgres(place) => place.look().await,
             Self::Sqlite(place) => place.look(),
+        }
+    }
+
+    /// The keys that are held by a dead letter.
+    ///
+    /// # Errors
+    /// What the database said.
+    pub async fn held(&self) -> Fallible<Vec<String>> {
+        match self {
+            Self::Postgres(place) => place.held().await,
+            Self::Sqlite(place) => place.held(),
         }
     }
 

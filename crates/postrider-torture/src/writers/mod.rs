@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use postrider::Message;
+use postrider::{Message, Timestamp};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
@@ -21,14 +21,22 @@ use crate::settings::{BrokerKind, Settings};
 pub const TOPIC: &str = "torture.order";
 /// The topic of what no broker takes.
 pub const POISON: &str = "torture.poison";
+/// The topic whose dead letters hold their key.
+pub const HOLD: &str = "torture.hold";
 /// The header that tells which of its key a message is.
 pub const NUMBER: &str = "torture-n";
-/// Above what the broker takes.
-pub const POISON_BYTES: usize = 40 << 10;
+/// Above what the broker ever takes.
+const POISON_BYTES: usize = 80 << 10;
+/// Above what the broker takes, but for when it has been healed.
+const SICK_BYTES: usize = 40 << 10;
+/// How many messages of the keys that can be held are such.
+const SICK: f64 = 0.07;
 /// Keys that one bulk transaction writes to, all of them always in the same order.
 const BULK_KEYS: u16 = 16;
 const UNSERIALISED_KEYS: u16 = 30;
 const POISON_KEYS: u16 = 3;
+const TIMED_KEYS: u16 = 10;
+const HELD_KEYS: u16 = 4;
 
 /// What a writer does in one transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,12 +62,21 @@ pub enum Act {
     Idle,
     /// Writes what no broker takes.
     Poison,
+    /// Writes what is for later.
+    Delayed,
+    /// Writes what has an end soon, sometimes before COMMIT.
+    Expiring,
+    /// Locks a key that is sometimes held, writes, commits.
+    Held,
 }
 
 impl Act {
     fn draw(random: &mut Random) -> Self {
         match random.below(1000) {
-            0..560 => Self::Serialised,
+            0..490 => Self::Serialised,
+            490..515 => Self::Delayed,
+            515..540 => Self::Expiring,
+            540..560 => Self::Held,
             560..640 => Self::EarlyId,
             640..700 => Self::Savepoint,
             700..790 => Self::RollBack,
@@ -149,6 +166,8 @@ impl Hand {
             Class::Unserialised => self.random.below(UNSERIALISED_KEYS.into()),
             Class::Bulk => self.random.below(BULK_KEYS.into()),
             Class::Poison => self.random.below(POISON_KEYS.into()),
+            Class::Delayed | Class::Expiring => self.random.below(TIMED_KEYS.into()),
+            Class::Held => self.random.below(HELD_KEYS.into()),
         };
         Key { class, number: u16::try_from(number).unwrap_or(0) }
     }
@@ -160,9 +179,18 @@ impl Hand {
 
     /// A message, written down before anything is known about its end.
     pub fn message(&mut self, key: Key, n: u32, begun: Moment) -> (Uuid, Message) {
+        let small = 20 + usize::try_from(self.random.below(400)).unwrap_or(0);
         let (topic, size) = match key.class {
             Class::Poison => (POISON, POISON_BYTES),
-            _ => (TOPIC, 20 + usize::try_from(self.random.below(400)).unwrap_or(0)),
+            Class::Held if self.random.chance(SICK) => (HOLD, SICK_BYTES),
+            Class::Held => (HOLD, small),
+            _ => (TOPIC, small),
+        };
+        let in_millis = |millis: u64| begun.after(Duration::from_millis(millis));
+        let (not_before, not_after) = match key.class {
+            Class::Delayed => (in_millis(500 + self.random.below(3500)), Moment::NEVER),
+            Class::Expiring => (Moment(0), in_millis(50 + self.random.below(2000))),
+            _ => (Moment(0), Moment::NEVER),
         };
         let mut payload = format!("{key} {n} ").into_bytes();
         while payload.len() < size {
@@ -177,12 +205,22 @@ impl Hand {
             begun,
             acknowledged: Moment::NEVER,
             outcome: Outcome::Open,
+            not_before,
+            not_after,
             print,
             in_ledger: false,
             settled: None,
         };
         self.recorder.writes(id, written);
-        (id, Message::new(topic, payload).id(id).key(name).header(NUMBER, number))
+        let mut message = Message::new(topic, payload).id(id).key(name).header(NUMBER, number);
+        let stamp = |moment| Timestamp(self.recorder.clock.stamp(moment));
+        if not_before != Moment(0) {
+            message = message.deliver_at(stamp(not_before));
+        }
+        if not_after != Moment::NEVER {
+            message = message.expires_at(stamp(not_after));
+        }
+        (id, message)
     }
 }
 

@@ -118,6 +118,19 @@ async fn act_out(
             sleep(Duration::from_millis(3000 + hand.random.below(7000))).await;
         }
         Act::Bulk => bulk(hand, &tx, begun, ids).await?,
+        Act::Delayed => {
+            let key = hand.key(Class::Delayed);
+            enqueue(hand, &tx, key, 0, begun, ids).await?;
+        }
+        Act::Expiring => {
+            let key = hand.key(Class::Expiring);
+            enqueue(hand, &tx, key, 0, begun, ids).await?;
+            sleep(Duration::from_millis(hand.random.below(200))).await;
+        }
+        Act::Held => {
+            let key = hand.key(Class::Held);
+            serialised(hand, &tx, key, begun, ids).await?;
+        }
         Act::Poison => {
             let key = hand.poisoned();
             enqueue(hand, &tx, key, 0, begun, ids).await?;

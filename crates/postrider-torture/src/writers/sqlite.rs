@@ -99,6 +99,19 @@ fn act_out(
             lock(&tx, key, 1)?;
         }
         Act::Bulk => bulk(hand, &tx, begun, ids)?,
+        Act::Delayed => {
+            let key = hand.key(Class::Delayed);
+            enqueue(hand, &tx, key, 0, begun, ids)?;
+        }
+        Act::Expiring => {
+            let key = hand.key(Class::Expiring);
+            enqueue(hand, &tx, key, 0, begun, ids)?;
+            std::thread::sleep(Duration::from_millis(hand.random.below(10)));
+        }
+        Act::Held => {
+            let key = hand.key(Class::Held);
+            serialised(hand, &tx, key, begun, ids)?;
+        }
         Act::Poison => {
             let key = hand.poisoned();
             enqueue(hand, &tx, key, 0, begun, ids)?;
