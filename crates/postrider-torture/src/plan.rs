@@ -177,12 +177,16 @@ const QUIET: Duration = Duration::from_secs(14);
 /// What the takeover after a solitary kill may take on top of the lease, with some room.
 const TAKEOVER: Duration = Duration::from_secs(4);
 
+/// From this length on a run has one outage of the broker that outlasts every interval between two attempts.
+const LONG: Duration = Duration::from_secs(600);
+const OUTAGE: Duration = Duration::from_secs(60);
+
 impl Plan {
     /// Draws the faults of a load of this length.
     ///
     /// Kinds come in shuffled rounds, so that a run of any length has as many of each as it can. After each quiet window
     /// a relay that has lanes is killed, and nothing else begins until others must have them: that time is promised,
-    /// and among other faults it cannot be measured.
+    /// and among other faults it cannot be measured. In the middle of a long run the broker is away for a minute.
     pub fn draw(seed: u64, kinds: &[Kind], load: Duration, lease: Duration, mean_gap: Duration) -> Self {
         let mut random = Random::new(seed, 1);
         let end = Moment(0).after(load).before(Duration::from_secs(8));
@@ -192,12 +196,20 @@ impl Plan {
             quiet.push((from, from.after(QUIET)));
             from = from.after(QUIET_EVERY);
         }
+        let middle = quiet.get(quiet.len() / 2).map(|(_, until)| *until);
+        let outage = middle.filter(|_| load >= LONG && kinds.contains(&Kind::BrokerRestart));
+        if let Some(begins) = outage {
+            // It is not quiet while it lasts, nor while what piled up drains.
+            quiet.retain(|(from, _)| *from < begins || *from > begins.after(OUTAGE + QUIET));
+        }
         let (mut faults, mut round) = (Vec::new(), Vec::new());
         let mut at = Moment(0).after(WARM_UP);
         while !kinds.is_empty() && at < end {
             if let Some((_, until)) = quiet.iter().find(|(from, until)| *from <= at && at < *until) {
                 at = *until;
-                if kinds.contains(&Kind::RelayKill) && at < end {
+                if outage == Some(at) {
+                    faults.push(Planned { kind: Kind::BrokerRestart, at, lasts: OUTAGE, draw: random.bits() });
+                } else if kinds.contains(&Kind::RelayKill) && at < end {
                     faults.push(solitary_kill(at, &mut random));
                     at = at.after(lease + TAKEOVER);
                 }
@@ -287,6 +299,14 @@ mod tests {
             let kills = plan.faults.iter().filter(|fault| fault.kind == Kind::RelayKill && fault.wants_lanes());
             let alone = kills.filter(|kill| plan.faults.iter().filter(|other| near(kill, other)).count() == 1).count();
             assert!(alone >= 3, "seed {seed}: {alone}");
+        }
+    }
+
+    #[test]
+    fn the_broker_is_away_for_a_minute_once_in_a_long_run() {
+        let outages = |plan: &Plan| plan.faults.iter().filter(|fault| fault.lasts >= OUTAGE).count();
+        for seed in 0..50 {
+            assert_eq!((outages(&drawn(seed, 5)), outages(&drawn(seed, 10)), outages(&drawn(seed, 15))), (0, 1, 1));
         }
     }
 
