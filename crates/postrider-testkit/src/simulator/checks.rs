@@ -6,6 +6,7 @@ use postrider_core::{DeadReason, HeldLane, Lane, OnExpire, Outcome, Outgoing, Se
 use super::broker::row_of;
 use super::coverage::Sight;
 use super::plan::name;
+use super::store::Stored;
 use super::world::World;
 
 impl World {
@@ -49,10 +50,14 @@ impl World {
         if stored.expires_at == Some(u64::MAX) || stored.malformed {
             return None;
         }
-        let age = self.plan.policy(&stored.message).max_age;
-        let by_policy = age.map(|most| stored.created_at + u64::try_from(most.as_micros()).unwrap_or(u64::MAX / 2));
-        let end = [stored.expires_at, by_policy].into_iter().flatten().min()?;
+        let end = [stored.expires_at, self.aged_at(stored)].into_iter().flatten().min()?;
         Some((stored.created_at, end))
+    }
+
+    /// When a row is too old, by its own policy or its topic's.
+    fn aged_at(&self, stored: &Stored) -> Option<u64> {
+        let age = self.plan.policy(&stored.message).max_age?;
+        Some(stored.created_at + u64::try_from(age.as_micros()).unwrap_or(u64::MAX / 2))
     }
 
     /// Nothing ends before its time, and it ends as its policy says. A relay's own clock measures from when the row was
@@ -62,6 +67,9 @@ impl World {
         if self.ledger.was_replayed(row) {
             return;
         }
+        let stored = self.store.row(row);
+        let by_itself = stored.expires_at.is_some_and(|at| self.aged_at(stored).is_none_or(|aged| at < aged));
+        self.see(if by_itself { Sight::EndedByItself } else { Sight::EndedByAge });
         let early = |(written, end): (u64, u64)| self.store.clock() + (end - written) / 40 + 2_000 < end;
         let wrong = match self.life(row) {
             None => Some("although it has no end"),
@@ -85,6 +93,15 @@ impl World {
         });
         if let Some(row) = late.filter(|_| !self.condition.clock_set) {
             self.violated("P5", format!("relay {place} sends #{row} after its end"), vec![row]);
+        }
+    }
+
+    /// Nothing is sent before its time, which the database's clock tells. What an operator has replayed may go at once.
+    fn is_due(&mut self, place: usize, batch: &[Outgoing]) {
+        let now = self.store.clock();
+        let early = batch.iter().map(row_of).find(|row| self.store.row(*row).deliver_at.is_some_and(|at| now < at));
+        if let Some(row) = early.filter(|row| !self.condition.clock_set && !self.ledger.was_replayed(*row)) {
+            self.violated("P5", format!("relay {place} sends #{row} before its time"), vec![row]);
         }
     }
 
@@ -162,6 +179,7 @@ impl World {
         } else if unsettled {
             self.violated("P4", format!("relay {place} publishes while its outcomes cannot be recorded"), rows);
         } else {
+            self.is_due(place, batch);
             self.is_fresh(place, batch);
             self.in_order(place, destination, batch);
             self.not_again(place, destination, batch);

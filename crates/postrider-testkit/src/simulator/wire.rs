@@ -2,7 +2,8 @@
 
 use postrider_core::machine::{Answer, DestinationIndex, Event, Read, Wanted};
 use postrider_core::{
-    Content, Error, ErrorKind, HeldLane, Outgoing, Page, Published, RelayId, RowState, Settled, Settlement,
+    Content, Due, Error, ErrorKind, HeldLane, Outgoing, Page, Published, RelayId, Retrying, RowState, Settled,
+    Settlement,
 };
 
 use super::broker::{Mode, Poison, failed};
@@ -446,6 +447,9 @@ impl World {
                     }
                     if stored.deliver_at.is_some() && matches!(read.wanted, Wanted::Due(_)) {
                         self.seen.see(Sight::Delayed);
+                    }
+                    if row.due != Due::Now && row.retrying == Retrying::No {
+                        self.seen.see(Sight::ReadBeforeDue);
                     }
                     if stored.weight > self.plan.settings.window_bytes {
                         self.seen.see(Sight::Heavy);
