@@ -320,5 +320,11 @@ mod tests {
             let expected = f64::from(high) / 4_294_967_296.0;
             assert!((jitter.fraction() - expected).abs() < f64::EPSILON);
         }
+        let mut jitter = Jitter::seeded(0);
+        let last = (0..=3).map(|_| jitter.fraction()).last().unwrap();
+        assert!(
+            (last - 4_169_906_344.0_f64 / 4_294_967_296.0).abs() < f64::EPSILON,
+            "the last step exchanges bits and adds none"
+        );
     }
 }

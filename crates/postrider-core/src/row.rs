@@ -272,6 +272,9 @@ mod tests {
         let mut hasher = RowHasher::default();
         hasher.write(&[1, 200]);
         assert_eq!(hasher.finish(), 0x65dd_0fee_d39b_4b09, "one byte after the other");
+        let mut hasher = RowHasher::default();
+        hasher.write(&[1, 201]);
+        assert_eq!(hasher.finish(), 0x67dd_0fee_d39b_4b08, "what both have in common goes out");
     }
 
     #[test]

@@ -170,4 +170,10 @@ mod tests {
             assert!(Headers::from_json(text).is_err(), "{text}");
         }
     }
+
+    #[test]
+    fn what_is_no_object_is_told_what_was_expected() {
+        let error = serde_json::from_str::<Headers>("[]").unwrap_err().to_string();
+        assert!(error.contains("expected a JSON object of strings"), "{error}");
+    }
 }

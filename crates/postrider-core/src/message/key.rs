@@ -103,3 +103,26 @@ impl fmt::Display for Topic {
         f.write_str(&self.0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_the_same_by_their_text_and_not_by_their_hash() {
+        let (a, b) = (Key::unchecked("a"), Key::unchecked("b"));
+        assert_eq!((a.hash_code(), &a), (Key::unchecked("a").hash_code(), &Key::unchecked("a")));
+        assert_ne!(a.hash_code(), b.hash_code());
+        assert_ne!(a, Key { hash: a.hash, ..b.clone() });
+        let hashing = RandomState::new();
+        assert_ne!(hashing.hash_one(&a), hashing.hash_one(&b));
+        assert!(a < b && Key::everything() < a);
+    }
+
+    #[test]
+    fn keys_and_topics_are_shown_as_they_are() {
+        let (key, topic) = (Key::unchecked("order 7"), Topic::unchecked("orders.placed"));
+        assert_eq!((key.to_string(), topic.to_string()), ("order 7".to_owned(), "orders.placed".to_owned()));
+        assert_eq!(format!("{key:?}"), "Key(\"order 7\")");
+    }
+}

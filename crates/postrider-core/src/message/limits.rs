@@ -216,4 +216,23 @@ mod tests {
         let many = (0..=MAX_ATTRIBUTES).fold(valid(), |message, n| message.attribute(format!("x.n{n}"), "v"));
         assert!(matches!(many.validate(), Err(Invalid::TooMany { what: "attributes", .. })));
     }
+
+    #[test]
+    fn a_content_type_is_a_media_type_in_plain_characters() {
+        for bad in ["json", "text/pl\u{e4}in", "text/plain\r\n"] {
+            assert!(valid().content_type(bad).validate().is_err(), "{bad:?}");
+        }
+        assert_eq!(valid().content_type("text/plain; charset=utf-8").validate(), Ok(()));
+    }
+
+    #[test]
+    fn every_language_and_the_tab_are_printable() {
+        assert_eq!(valid().key("Gr\u{fc}\u{df}e\t\u{4f60}").validate(), Ok(()));
+    }
+
+    #[test]
+    fn as_many_headers_as_are_allowed_are_allowed() {
+        let full = (0..MAX_HEADERS).fold(Message::new("t", ""), |message, n| message.header(format!("h{n}"), "v"));
+        assert_eq!(full.validate(), Ok(()));
+    }
 }

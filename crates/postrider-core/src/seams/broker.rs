@@ -186,3 +186,46 @@ pub trait Broker: Send + Sync + Debug {
     /// Flushes and disconnects.
     async fn close(&self);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seams::DeadReason;
+
+    fn outgoing(message: Message, given_up: Option<GivenUp>) -> Outgoing {
+        Outgoing {
+            message: Arc::new(message),
+            destination: Destination::new("somewhere"),
+            attempt: Attempt(3),
+            lane: Lane(4),
+            term: Term(5),
+            given_up: given_up.map(Arc::new),
+        }
+    }
+
+    #[test]
+    fn the_wire_headers_are_those_that_are_promised_in_their_order() {
+        let message = Message::new("orders.placed", "").key("order-7");
+        let id = message.id.to_string();
+        let pairs = |headers: &[(&'static str, String)]| -> Vec<String> {
+            headers.iter().map(|(name, value)| format!("{name}: {value}")).collect()
+        };
+        let plain = outgoing(message.clone(), None).wire_headers();
+        let first = [
+            format!("postrider-id: {id}"),
+            "postrider-topic: orders.placed".to_owned(),
+            "postrider-key: order-7".to_owned(),
+            "postrider-attempt: 3".to_owned(),
+            "postrider-lane: 4".to_owned(),
+            "postrider-term: 5".to_owned(),
+        ];
+        assert_eq!(pairs(&plain), first);
+        let error = format!(" no\r\nwhere, caf\u{e9} {}", "x".repeat(2_000));
+        let given_up = GivenUp { reason: DeadReason::Attempts, attempts: 9, error };
+        let dead = pairs(&outgoing(message, Some(given_up)).wire_headers());
+        assert_eq!(dead[..6], first);
+        assert_eq!(dead[6..8], ["postrider-dead-reason: attempts", "postrider-dead-attempts: 9"]);
+        let told = dead[8].strip_prefix("postrider-dead-error: ").unwrap();
+        assert!(told.starts_with("no??where, caf? xxx") && told.len() == LONGEST_ERROR, "{told}");
+    }
+}

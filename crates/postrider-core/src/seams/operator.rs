@@ -316,3 +316,25 @@ pub trait Operator: Send + Debug {
     /// The doctor's findings about the database: schema, privileges, settings that weaken a promise.
     async fn check(&mut self) -> Result<Vec<Finding>>;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_measured_number_is_the_number_that_was_measured() {
+        assert_eq!([Measured::Exact(7), Measured::Estimated(8)].map(Measured::value), [7, 8]);
+    }
+
+    #[test]
+    fn what_is_as_old_as_its_retention_is_removed_and_what_waits_never_is() {
+        let (day, second) = (Duration::from_secs(86_400), Duration::from_secs(1));
+        let retention = Retention { delivered: Some(day), dead: Some(2 * day) };
+        let dead = [RowState::Dead, RowState::Holding].map(Remains::Outbox);
+        assert!(retention.removes(Remains::History, day) && !retention.removes(Remains::History, day - second));
+        assert!(dead.iter().all(|dead| retention.removes(*dead, 2 * day) && !retention.removes(*dead, day)));
+        let waits = [RowState::Pending, RowState::SetAside].map(Remains::Outbox);
+        assert!(waits.iter().all(|waits| !retention.removes(*waits, 1_000 * day)));
+        assert!(!Retention { delivered: None, ..retention }.removes(Remains::History, 1_000 * day));
+    }
+}

@@ -227,3 +227,17 @@ pub trait Settler: Send + Debug {
     /// nothing. Only rows in state 0 or 2 are touched.
     async fn settle(&mut self, me: RelayId, leases: &[HeldLane], batch: &[Settlement]) -> Result<Settled>;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_known_by_its_number_in_the_table_and_by_its_word() {
+        assert_eq!(DeadReason::ALL.map(DeadReason::code), [1, 2, 3, 4, 5]);
+        assert_eq!([1, 2, 3, 4, 5].map(DeadReason::from_code), DeadReason::ALL.map(Some));
+        assert_eq!([0, 6].map(DeadReason::from_code), [None, None]);
+        let words = ["attempts", "malformed", "expired", "relay-died", "operator"];
+        assert_eq!(DeadReason::ALL.map(|reason| reason.to_string()), words);
+    }
+}
