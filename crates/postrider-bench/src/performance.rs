@@ -101,7 +101,8 @@ pub fn performance(kept: &[(&str, Measurement)]) -> String {
         "# Performance\n\nMade by `cargo xtask bench --report` from `docs/reports/bench-*.json`; change neither by hand. Every \
          rate of deliveries has a verdict beside it: what was lost, what nobody wrote, what was out of order. A figure is the \
          median of its runs, whose number stands beside it; that of what it is compared with as well, where it is \
-         another. `postrider bench` measures your own database and broker.\n",
+         another. `postrider bench` measures drain rate and latency of your own database and broker, and the limit that the \
+         same drivers have without a relay between them; everything else on this page only the project's bench measures.\n",
     );
     let mut missing = Vec::new();
     for (part, title, says) in PARTS {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use postrider_bench::drain::drain;
 use postrider_bench::figure::Figure;
+use postrider_bench::limit::limit;
 use postrider_bench::load::Load;
 use postrider_bench::page::Measurement;
 use postrider_bench::plot::svg;
@@ -30,11 +31,14 @@ pub(crate) const EXAMPLE: &str = "Examples:
   postrider bench --store sqlite:app.db --broker memory: --messages 20000 --rates 100 --svg bench.svg
 It makes tables of its own (postrider_bench_...) in the database, removes them at the end, also after Ctrl-C, and sends
 messages of the topic --topic to the broker: name one that nobody reads. It refuses to begin while your own outbox has
-messages to deliver. Exit codes: 0 nothing was lost, invented or out of order, 1 something was, 2 it could not measure,
+messages to deliver. Beside the drain rate stands the limit of the same run: the same drivers without a relay between
+them, which read, publish and delete with no decisions, no order and no retries. What the drivers, the application's own
+transactions, a message's write-ahead log and the relay's memory cost is in docs/performance.md, of a machine of the
+project's. Exit codes: 0 nothing was lost, invented or out of order, 1 something was, 2 it could not measure,
 130 it was interrupted.";
 
-/// Measures drain rate and latency from commit to acknowledgement, with what was lost, invented or out of order beside
-/// every figure.
+/// Measures drain rate beside its limit, and latency from commit to acknowledgement, with what was lost, invented or out
+/// of order beside every figure.
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
     /// Messages of the backlog that is drained
@@ -144,8 +148,9 @@ impl Bench {
             writers: 1,
             topic: self.topic.clone(),
         };
-        let (mut rates, mut verdicts) = (Vec::new(), Vec::new());
+        let (mut rates, mut limits, mut verdicts) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..self.runs {
+            limits.push(at_the_limit(tables, section, &load).await?);
             let store = tables.fresh().await.map_err(|error| Failure::store(&error))?;
             fill(&store, &load).await.map_err(|error| Failure::store(&error))?;
             let broker = wiring::broker(section)?;
@@ -158,7 +163,7 @@ impl Bench {
             verdicts.push(run.verdict);
         }
         let what = format!("backlog of {} messages", self.messages);
-        Ok(Figure::new("drain", what, "messages/s", rates).verdict(&verdicts))
+        Ok(Figure::new("drain", what, "messages/s", rates).beside("limit", limits).verdict(&verdicts))
     }
 
     async fn latencies(&self, tables: &Tables<'_>, section: &BrokerSection, rate: u32) -> Outcome<Vec<Figure>> {
@@ -205,6 +210,25 @@ impl Bench {
     fn payload_bytes(&self) -> usize {
         usize::try_from(self.payload).unwrap_or(usize::MAX)
     }
+}
+
+/// Messages a second without a relay between the store and the broker.
+async fn at_the_limit(tables: &Tables<'_>, section: &BrokerSection, load: &Load) -> Outcome<f64> {
+    let store = tables.fresh().await.map_err(|error| Failure::store(&error))?;
+    fill(&store, load).await.map_err(|error| Failure::store(&error))?;
+    let broker = wiring::broker(section)?;
+    let bar = output::progress::bar(load.messages, "the limit");
+    let run = limit(store, Arc::clone(&broker), load).await;
+    broker.close().await;
+    bar.finish_and_clear();
+    let run = run.map_err(|error| Failure::broker(&error))?;
+    if run.verdict.holds() {
+        return Ok(run.rate());
+    }
+    Err(Failure::bad(
+        format!("the limit, which has no relay in it, was measured wrong: {}", run.verdict),
+        "see whether anything else writes to the tables of the measurement, then run this again",
+    ))
 }
 
 /// The user's own messages would wait for ours. An outbox that is not there has none.
