@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use super::isolation::EXPIRED;
 use super::{Case, Finding, repeats, takeovers};
 use crate::plan::Kind;
 use crate::record::Fault;
+use crate::settings::BrokerKind;
 
 const MOST_MEMORY: u64 = 256 << 20;
 const MOST_FILES: u64 = 128;
@@ -13,8 +15,8 @@ const MOST_CONNECTIONS: u64 = 12;
 const MOST_TABLE: u64 = 256 << 20;
 /// A row with its indexes, while it waits.
 const ROW: u64 = 4 << 10;
-/// A run of this length kills relays with nothing else in the way.
-const TAKES_OVER: Duration = Duration::from_secs(300);
+/// A run of this length kills relays with nothing else in the way, and holds keys.
+const LONG: Duration = Duration::from_secs(300);
 /// PostgreSQL keeps `max_wal_size`, 1 GB by default, between two checkpoints.
 const MOST_LOG: u64 = 1280 << 20;
 
@@ -105,7 +107,14 @@ pub fn vacuous(case: &Case<'_>) -> Vec<String> {
     if moves && record.takeovers < spent.as_secs() / 30 {
         why.push(format!("lanes changed hands {} times in {} s of faults", record.takeovers, spent.as_secs()));
     }
-    let hands_over = kinds.contains(&Kind::RelayKill) && case.settings.relays > 1 && case.settings.load() >= TAKES_OVER;
+    let is_long = case.settings.load() >= LONG;
+    if is_long && case.settings.broker != BrokerKind::File && record.replayed == 0 {
+        why.push("no key was held and replayed".to_owned());
+    }
+    if is_long && !case.dead.iter().any(|(_, reason)| *reason == EXPIRED) {
+        why.push("no message came to its end".to_owned());
+    }
+    let hands_over = is_long && kinds.contains(&Kind::RelayKill) && case.settings.relays > 1;
     if hands_over && takeovers(case).is_empty() {
         why.push("of no kill could the takeover be judged: something else was always in the way".to_owned());
     }

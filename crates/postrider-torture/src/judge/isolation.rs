@@ -18,7 +18,7 @@ const CHANCE: Duration = Duration::from_millis(500);
 const ENOUGH: usize = 300;
 
 /// The reason of a dead letter whose end had come.
-const EXPIRED: i16 = 3;
+pub const EXPIRED: i16 = 3;
 
 /// I11: poison dies, and nothing else does; what is written beside it is not kept waiting.
 pub fn isolation(case: &Case<'_>) -> Finding {

@@ -341,6 +341,20 @@ fn a_table_that_keeps_growing_and_a_log_that_is_kept_are_seen() {
 }
 
 #[test]
+fn a_long_run_in_which_nothing_was_held_and_nothing_expired_proves_little() {
+    let run = |replayed: u64, dead: &[(Uuid, i16)]| {
+        let run = disturbed(Class::Expiring, 2).delivers(&[1]).changes(|run| {
+            (run.settings.minutes, run.settings.faults) = (5.0, "broker-cut".to_owned());
+            (run.record.replayed, run.dead) = (replayed, dead.to_vec());
+        });
+        let vacuous = run.judged().vacuous;
+        ["replayed", "end"].map(|word| vacuous.iter().any(|why| why.ends_with(word)))
+    };
+    assert_eq!(run(0, &[]), [true, true]);
+    assert_eq!(run(1, &[(id(2), 3)]), [false, false]);
+}
+
+#[test]
 fn what_is_outside_of_windows_is_counted() {
     let spans = [(Moment(10), Moment(20)), (Moment(30), Moment(40))];
     assert_eq!(outside(&spans, Moment(0), Moment(50)), Duration::from_micros(30));
