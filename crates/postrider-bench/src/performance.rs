@@ -33,8 +33,8 @@ const PARTS: [(&str, &str, &str); 7] = [
         "The application's own transactions",
         "Four connections write an order each time: without an outbox, with one message in the same transaction, and with a \
          relay at work beside them that sends it to the memory broker. They take turns of a few seconds. The **limit** is the \
-         same minimal pipeline in the relay's place, which looks again four milliseconds after it found nothing, as the \
-         relay does: what it costs the application is what anything costs on this machine that reads and deletes beside it. \
+         same minimal pipeline in the relay's place, which reads four milliseconds after it read and deletes without waiting \
+         for the disk: what it costs the application is what anything costs on this machine that reads and deletes beside it. \
          After each turn the verdict counts: as many messages as were committed were delivered, and none is left. The \
          relay is a process of its own, in which nobody sees the order.",
     ),

@@ -51,7 +51,7 @@ async fn at_the_limit(database: &Database, nats: &Nats, pace: &Pace) -> Steady {
     nats.fresh_stream().await;
     let (book, stop) = (book(pace), CancellationToken::new());
     let (url, context) = (database.url.clone(), Some(nats.context.clone()));
-    let pipeline = limit::steadily(url, context, LIMIT_PAUSE, Arc::clone(&book), stop.clone());
+    let pipeline = limit::steadily(url, context, limit::Pace::Eager(LIMIT_PAUSE), Arc::clone(&book), stop.clone());
     let pipeline = tokio::spawn(pipeline);
     let run = measured(&database.store().await, pace, &book).await.unwrap();
     stop.cancel();

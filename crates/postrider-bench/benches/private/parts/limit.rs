@@ -17,7 +17,7 @@ use postrider_bench::drain::Drained;
 use postrider_bench::load::Load;
 use postrider_bench::witness::{Book, Moments};
 use tokio::sync::mpsc;
-use tokio_postgres::Row;
+use tokio_postgres::{Client, Row};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -31,6 +31,15 @@ const READ: &str = "\
 select id, message_id, topic, key, payload from postrider_outbox where id > $1 order by id limit $2";
 const DELETE: &str = "delete from postrider_outbox where id = any($1)";
 
+/// When a pipeline that reads what comes reads again.
+#[derive(Debug, Clone, Copy)]
+pub enum Pace {
+    /// At once while it finds something; so long after it found nothing.
+    Eager(Duration),
+    /// So long after every page that was not full.
+    Even(Duration),
+}
+
 /// Reads and deletes; publishes in between where there is a broker.
 pub async fn pipeline(url: &str, load: &Load, broker: Option<&Context>) -> Drained {
     let book = Arc::new(Book::new(load.messages, Moments::NotKept));
@@ -38,7 +47,7 @@ pub async fn pipeline(url: &str, load: &Load, broker: Option<&Context>) -> Drain
     let (to_publish, pages) = mpsc::channel(AHEAD);
     let (to_delete, published) = mpsc::channel(AHEAD);
     let reading = tokio::spawn(read(url.to_owned(), to_publish));
-    let deleting = tokio::spawn(delete(url.to_owned(), published, mpsc::unbounded_channel().0));
+    let deleting = tokio::spawn(delete(connect(url).await, published, mpsc::unbounded_channel().0));
     match broker {
         None => pass_on(pages, to_delete, &book).await,
         Some(context) => publish(context.clone(), pages, to_delete, &book).await,
@@ -52,14 +61,16 @@ pub async fn pipeline(url: &str, load: &Load, broker: Option<&Context>) -> Drain
 }
 
 /// Reads whatever has come, publishes it where there is a broker, and deletes it, until it is told to stop: the limit of
-/// how soon a message that was written just now is acknowledged, and of what that costs the application. After finding
-/// nothing it reads again a `pause` later.
-pub async fn steadily(url: String, broker: Option<Context>, pause: Duration, book: Arc<Book>, stop: CancellationToken) {
+/// how soon a message that was written just now is acknowledged, and of what that costs the application. Like the relay
+/// it does not wait until the disk has what it deleted.
+pub async fn steadily(url: String, broker: Option<Context>, pace: Pace, book: Arc<Book>, stop: CancellationToken) {
     let (to_publish, pages) = mpsc::channel(AHEAD);
     let (to_delete, published) = mpsc::channel(AHEAD);
     let (deleted, gone) = mpsc::unbounded_channel();
-    let reading = tokio::spawn(read_as_they_come(url.clone(), pause, to_publish, gone, stop));
-    let deleting = tokio::spawn(delete(url, published, deleted));
+    let deleter = connect(&url).await;
+    deleter.batch_execute("set synchronous_commit = off").await.unwrap();
+    let reading = tokio::spawn(read_as_they_come(url.clone(), pace, to_publish, gone, stop));
+    let deleting = tokio::spawn(delete(deleter, published, deleted));
     match broker {
         None => pass_on(pages, to_delete, &book).await,
         Some(context) => publish(context, pages, to_delete, &book).await,
@@ -70,7 +81,7 @@ pub async fn steadily(url: String, broker: Option<Context>, pause: Duration, boo
 
 async fn read_as_they_come(
     url: String,
-    pause: Duration,
+    pace: Pace,
     pages: mpsc::Sender<Vec<Row>>,
     mut gone: mpsc::UnboundedReceiver<Vec<i64>>,
     stop: CancellationToken,
@@ -86,11 +97,17 @@ async fn read_as_they_come(
             }
         }
         let mut rows = client.query(&statement, &[&0_i64, &PAGE]).await.unwrap();
+        let is_full = i64::try_from(rows.len()).is_ok_and(|rows| rows == PAGE);
         rows.retain(|row| in_hand.insert(row.get(0)));
-        if rows.is_empty() {
-            tokio::time::sleep(pause).await;
-        } else {
+        let pause = match pace {
+            Pace::Eager(pause) => Some(pause).filter(|_| rows.is_empty()),
+            Pace::Even(pause) => Some(pause).filter(|_| !is_full),
+        };
+        if !rows.is_empty() {
             pages.send(rows).await.unwrap();
+        }
+        if let Some(pause) = pause {
+            tokio::time::sleep(pause).await;
         }
     }
 }
@@ -107,8 +124,7 @@ async fn read(url: String, pages: mpsc::Sender<Vec<Row>>) {
     }
 }
 
-async fn delete(url: String, mut published: mpsc::Receiver<Vec<i64>>, deleted: mpsc::UnboundedSender<Vec<i64>>) {
-    let client = connect(&url).await;
+async fn delete(client: Client, mut published: mpsc::Receiver<Vec<i64>>, deleted: mpsc::UnboundedSender<Vec<i64>>) {
     let statement = client.prepare(DELETE).await.unwrap();
     while let Some(ids) = published.recv().await {
         assert_eq!(client.execute(&statement, &[&ids]).await.unwrap(), ids.len() as u64);

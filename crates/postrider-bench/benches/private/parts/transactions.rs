@@ -24,7 +24,7 @@ const PART: &str = "transactions";
 const HANDS: u32 = 4;
 /// Transactions a second where the rate is given.
 const RATE: u32 = 500;
-/// The limit looks again as soon as the relay does.
+/// The limit reads as often as the relay does where it finds something each time.
 const LIMIT_PAUSE: Duration = Duration::from_millis(4);
 /// Each run takes so many turns with each of them, and each turn is a figure of its own: a machine that is slow for
 /// some seconds is so for all of them, and the median does not see it.
@@ -105,7 +105,8 @@ impl Deliverer {
             With::Limit => {
                 let (stop, book) = (CancellationToken::new(), Arc::new(Book::new(MOST, Moments::NotKept)));
                 let url = database.url.clone();
-                let pipeline = limit::steadily(url, None, LIMIT_PAUSE, Arc::clone(&book), stop.clone());
+                let pipeline =
+                    limit::steadily(url, None, limit::Pace::Even(LIMIT_PAUSE), Arc::clone(&book), stop.clone());
                 Self::Limit { stop, book, pipeline: tokio::spawn(pipeline) }
             }
             With::Relay => {
