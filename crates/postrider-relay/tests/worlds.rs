@@ -2,8 +2,9 @@
 //! come late or lose their answers, brokers that refuse and lose answers, relays that are killed, stopped and started,
 //! messages that are given up and skipped, held or forwarded.
 //!
-//! Time is tokio's own, paused, and the store's clock runs with it. The seed fixes the plan; relays draw ids of their own,
-//! so that a seed is not the same world word for word, as it is in the simulator, which plays the core alone.
+//! Time is tokio's own, paused, and the store's clock runs with it. The seed fixes the plan and the messages' ids; relays
+//! draw ids and the jitter of their retries themselves, and their loops take what is ready in any order, so that a seed is
+//! not the same world word for word, as it is in the simulator, which plays the core alone.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -26,9 +27,12 @@ use postrider_testkit::simulator::Rng;
 use postrider_testkit::troubled::{Trouble, TroubledStore};
 use running::Running;
 use tokio::time::{Instant, sleep};
+use uuid::Uuid;
 
-/// The worlds of every test run; `POSTRIDER_FULL=1` plays ten times as many, and `POSTRIDER_SEED` one.
+/// The worlds of every test run; `POSTRIDER_SEEDS` says how many others, and `POSTRIDER_SEED` which one.
 const SEEDS: u64 = 60;
+/// With `POSTRIDER_FULL=1`.
+const MANY_SEEDS: u64 = 2_000;
 const LEASE: Duration = Duration::from_millis(600);
 /// How long there is trouble.
 const SPAN: Duration = Duration::from_secs(8);
@@ -75,6 +79,8 @@ struct World {
     letters: Arc<MemoryBroker>,
     on_dead: OnDead,
     lanes: u16,
+    /// The last message's id: of the seed, as everything that is drawn here.
+    last: u128,
     /// Of each key, what was committed, in order.
     written: BTreeMap<String, Vec<MessageId>>,
 }
@@ -110,6 +116,7 @@ impl World {
             broker: out,
             letters,
             troubles: Arc::default(),
+            last: 0,
             written: BTreeMap::new(),
             rng,
             trouble,
@@ -170,7 +177,8 @@ impl World {
         for _ in 0..count {
             let key = format!("k{}", self.below(6));
             let payload = if self.below(60) == 0 { POISON } else { "x" };
-            let message = Message::new("t", payload.to_owned()).key(key.clone());
+            self.last += 1;
+            let message = Message::new("t", payload.to_owned()).key(key.clone()).id(Uuid::from_u128(self.last));
             self.written.entry(key).or_default().push(message.id);
             messages.push(message);
         }
@@ -293,8 +301,12 @@ fn in_a_runtime(seed: u64) -> Seen {
 fn every_promise_holds_whatever_store_brokers_and_relays_go_through() {
     let seeds: Vec<u64> = match std::env::var("POSTRIDER_SEED") {
         Ok(seed) => vec![seed.parse().unwrap()],
-        Err(_) => (0..if std::env::var_os("POSTRIDER_FULL").is_some() { SEEDS * 10 } else { SEEDS }).collect(),
+        Err(_) => {
+            let usual = if std::env::var_os("POSTRIDER_FULL").is_some() { MANY_SEEDS } else { SEEDS };
+            (0..std::env::var("POSTRIDER_SEEDS").map_or(usual, |seeds| seeds.parse().unwrap())).collect()
+        }
     };
+    let begun = std::time::Instant::now();
     let (counts, failed) = (Mutex::new(BTreeMap::new()), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for half in [0, 1] {
@@ -310,7 +322,8 @@ fn every_promise_holds_whatever_store_brokers_and_relays_go_through() {
         }
     });
     let (counts, failed) = (counts.into_inner().unwrap(), failed.into_inner().unwrap());
-    println!("of {} worlds: {counts:?}", seeds.len());
+    let speed = seeds.len() as f64 / begun.elapsed().as_secs_f64();
+    println!("of {} worlds, {speed:.1} a second: {counts:?}", seeds.len());
     assert!(failed.is_empty(), "{} of {} worlds: POSTRIDER_SEED={failed:?}", failed.len(), seeds.len());
     if seeds.len() > 1 {
         let rare: Vec<_> = counts.iter().filter(|(_, count)| **count * 10 < seeds.len()).collect();
