@@ -32,6 +32,9 @@ fn a_small_measurement_has_a_verdict_beside_each_figure_and_leaves_no_table() {
         }
         assert!(figure["ours"]["median"].as_f64().unwrap() > 0.0, "{figure}");
     }
+    let limits: Vec<_> = figures.iter().filter(|figure| !figure["beside"].is_null()).collect();
+    assert_eq!(limits.len(), 1, "{measured}");
+    assert!(limits[0]["beside"]["runs"]["median"].as_f64().unwrap() > 0.0, "{measured}");
     assert!(place.read("bench.svg").starts_with("<svg"));
     assert_eq!(tables(&place), [""; 0]);
     place.on(&["status"]).good();
