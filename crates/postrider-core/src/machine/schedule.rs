@@ -14,7 +14,7 @@ use crate::tick::Tick;
 
 /// The shortest pause between two reads that find nothing more. A look costs the database as much as two inserts of the
 /// application, and a settle follows where it finds something: looked for four times as often, messages came a millisecond
-/// and a half earlier, and the application's own p99 was 1.4 times what it is without a relay (docs/adr/0004).
+/// and a half earlier, and where commits take milliseconds the application's own p99 was 1.4 times as long (docs/adr/0004).
 const SHORTEST_PAUSE: Duration = Duration::from_millis(4);
 /// The most keys of one page of a walk.
 pub(super) const WALK_PAGE: usize = 100;
