@@ -202,15 +202,14 @@ pub fn kept(tree: &Tree) -> Result<(String, bool)> {
 fn told(kept: &[Found], why: &BTreeMap<Mutant, String>) -> (String, bool) {
     let head = ["package", "commit", "mutants", "caught or not built", "survived", "explained"];
     let mut text = table::draw(&head, &kept.iter().map(|found| found.row(why)).collect::<Vec<_>>());
-    let (mut unexplained, mut alive) = (0, 0);
+    let mut unexplained = 0;
     let named: BTreeSet<&Mutant> = kept.iter().flat_map(|found| &found.missed).collect();
-    for mutant in named {
-        let reason = why.get(mutant).map_or("NOT EXPLAINED", String::as_str);
-        unexplained += usize::from(!why.contains_key(mutant));
-        alive += 1;
+    for mutant in &named {
+        let reason = why.get(*mutant).map_or("NOT EXPLAINED", String::as_str);
+        unexplained += usize::from(!why.contains_key(*mutant));
         text.push_str(&format!("\n{}: {}\n    {reason}", mutant.file, mutant.mutant));
     }
-    text.push_str(&format!("\n\n{alive} survived, {unexplained} not explained"));
+    text.push_str(&format!("\n\n{} survived, {unexplained} not explained", named.len()));
     (text, unexplained == 0)
 }
 

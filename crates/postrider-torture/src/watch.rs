@@ -1,6 +1,7 @@
 //! Looks at everything from outside while the run goes on: the outbox, its lanes, and the relays' processes.
 
 use std::collections::{HashMap, HashSet};
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -160,7 +161,7 @@ async fn look_at_fences(recorder: Arc<Recorder>, fleet: Arc<Fleet>) {
     loop {
         for slot in fleet.slots() {
             let (Some(facts), Some(text)) = (slot.facts(), slot.metrics().await) else { continue };
-            if let Some(fenced) = count(&text, "postrider_fenced_total") {
+            if let Some(fenced) = value(&text, "postrider_fenced_total") {
                 recorder.open().fenced.insert(facts.name, fenced);
             }
         }
@@ -202,12 +203,12 @@ impl Settlement {
             for slot in fleet.regular() {
                 let Some(text) = slot.metrics().await else { continue };
                 // The owner of the first lane counts; the others may show what they saw when they were it.
-                if !gauge(&text, "postrider_lane_held{lane=\"0\"}").is_some_and(|held| held > 0.0) {
+                if !value(&text, "postrider_lane_held{lane=\"0\"}").is_some_and(|held: f64| held > 0.0) {
                     continue;
                 }
-                pending = gauge(&text, "postrider_pending_messages");
-                letters = gauge(&text, "postrider_dead_letters");
-                oldest = gauge(&text, "postrider_oldest_pending_seconds");
+                pending = value(&text, "postrider_pending_messages");
+                letters = value(&text, "postrider_dead_letters");
+                oldest = value(&text, "postrider_oldest_pending_seconds");
             }
             #[expect(clippy::cast_precision_loss, reason = "a few dead letters")]
             let well = pending == Some(0.0) && letters == Some(dead as f64) && oldest.unwrap_or(0.0) == 0.0;
@@ -295,12 +296,7 @@ fn undone_at_most(record: &Record) -> u64 {
     record.delivered.iter().filter(|delivered| near(delivered.at)).count() as u64
 }
 
-/// The value of a counter in Prometheus' text.
-fn count(text: &str, name: &str) -> Option<u64> {
-    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
-}
-
-/// The value of a gauge in Prometheus' text.
-fn gauge(text: &str, name: &str) -> Option<f64> {
+/// The value of a counter or of a gauge in Prometheus' text.
+fn value<T: FromStr>(text: &str, name: &str) -> Option<T> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }

@@ -12,7 +12,7 @@ pub const SHOW: Show = Show {
         Step::Cargo {
             does: "the table of seeded bugs",
             words: &["xtask", "torture", "--bugs"],
-            prints: &[" bugs found"],
+            prints: &["15 of 15 bugs found"],
         },
         Step::Look { does: "the table of mutants, of the kept judgements of both packages", look: kept },
     ],

@@ -1,6 +1,6 @@
 //! What a show is made of.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::Result;
@@ -114,7 +114,7 @@ impl Step {
                 let keep = scene.report.then_some("--report");
                 cargo(scene, does, &words.iter().copied().chain(keep).collect::<Vec<_>>(), prints)
             }
-            Self::Tests { does, package, target, filter } => tests(scene, does, package, target, filter),
+            Self::Tests { does, package, target, filter } => tests(scene, does, package, target, filter, &[]),
             Self::Look { look, .. } => look(scene),
         }
     }
@@ -134,7 +134,15 @@ fn cargo(scene: &Scene<'_>, does: &str, words: &[&str], prints: &[&str]) -> Resu
     })
 }
 
-fn tests(scene: &Scene<'_>, does: &str, package: &str, target: &str, filter: &str) -> Result<Seen> {
+/// The tests of a step, or of a look that has something to tell them by variables.
+pub fn tests(
+    scene: &Scene<'_>,
+    does: &str,
+    package: &str,
+    target: &str,
+    filter: &str,
+    variables: &[(&str, &Path)],
+) -> Result<Seen> {
     let metadata = scene.tree.metadata()?;
     let exists = metadata
         .packages
@@ -148,6 +156,7 @@ fn tests(scene: &Scene<'_>, does: &str, package: &str, target: &str, filter: &st
     let mut command = scene.tree.cargo();
     command.args(["test", "--release", "--all-features", "-p", package, "--test", target, "--"]);
     command.args([filter, "--include-ignored", "--nocapture", "--test-threads=1"]).env("POSTRIDER_FULL", "1");
+    command.envs(variables.iter().copied());
     let ran = run(&mut command, &scene.logs.join(log_name(does)), LIMIT)?;
     let ran_none = ran.out.contains("ok. 0 passed");
     let missing = ran.said().contains("NOT RUN: ");
