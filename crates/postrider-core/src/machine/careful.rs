@@ -3,7 +3,8 @@
 //! A relay that died may have died of a message that it had in its hands. Its successor therefore reads the rows that
 //! may have been there as heads, without their payloads, and takes them in small batches: suspicion is recorded, then
 //! the payload is fetched, then it is sent; any answer clears the suspicion. The fewest suspicions go first: what is
-//! suspect already is taken only when nothing else can go and nothing is in hands, one by one, the least suspected first.
+//! suspect already is taken only when nothing else can go and nothing is in hands, one by one, the least suspected first;
+//! others that are suspected as much follow, so that what stood behind all of them goes side by side and not key by key.
 //! So a relay that dies over others raises the suspicion of those others, and one that is killed from outside, again and
 //! again, spreads it over all of them; only the message that kills goes on collecting by itself. What stands behind a
 //! suspect in the order of its key waits with it. Where many are suspected nearly as much as the first, the deaths speak
@@ -31,6 +32,8 @@ use crate::seams::{DeadReason, Outcome, Page};
 
 /// The most suspected messages in memory at once, while none of the next ones was suspect before.
 const BATCH: usize = 128;
+/// The most suspects that go one after the other while what stood behind the first ones waits.
+const RUN: usize = 32;
 /// A message is given up when so many relays died with it in their hands, and no other one is suspected nearly as much.
 pub const DEATHS: u16 = 3;
 /// So many deaths more, at most, where others are suspected nearly as much.
@@ -78,6 +81,21 @@ struct Left {
     aside: bool,
 }
 
+/// Suspects that were taken by themselves, one after the other.
+#[derive(Debug, Clone, Copy, Default)]
+struct Run {
+    taken: usize,
+    /// What the last one was suspected of.
+    suspicion: u16,
+}
+
+impl Run {
+    /// Whether a suspect goes before what nobody suspects.
+    fn goes_on_with(self, suspicion: u16) -> bool {
+        (1..RUN).contains(&self.taken) && suspicion <= self.suspicion
+    }
+}
+
 impl Left {
     fn is_over(self) -> bool {
         self.new + self.due == 0 && !self.aside
@@ -94,6 +112,8 @@ pub(super) struct Careful {
     hands: BTreeMap<RowId, u16>,
     /// The row that was taken by itself: nothing is taken beside it.
     alone: Option<RowId>,
+    /// Since rows were taken together last.
+    run: Run,
     /// The row that was taken to be the next probe of a destination that pauses.
     probe: Option<RowId>,
     /// Rows that went back to the table untried.
@@ -305,14 +325,20 @@ impl Machine {
             return;
         }
         loop {
-            let (unsuspected, suspect) = self.next_heads(paused, BATCH - self.careful.hands.len());
-            if !unsuspected.is_empty() {
+            let most = BATCH - self.careful.hands.len();
+            let (mut unsuspected, suspect) =
+                self.next_heads(paused, if self.careful.run.taken > 0 { usize::MAX } else { most });
+            let goes_on = suspect.is_some_and(|(_, suspicion)| self.careful.run.goes_on_with(suspicion));
+            if !unsuspected.is_empty() && !goes_on {
+                self.careful.run = Run::default();
+                unsuspected.truncate(most);
                 return self.take(unsuspected.into_iter().map(|row| (row, 0)));
             }
             let Some((row, suspicion)) = suspect.filter(|_| self.careful.hands.is_empty()) else { return };
             let others = self.careful.suspects.len() - usize::from(self.careful.suspects.contains(&row));
             if !is_convicted(suspicion, others) {
                 self.careful.alone = Some(row);
+                self.careful.run = Run { taken: self.careful.run.taken + 1, suspicion };
                 return self.take([(row, suspicion)]);
             }
             if self.more_heads_come() {

@@ -270,6 +270,28 @@ fn what_stands_behind_a_suspect_waits_with_it_and_everything_else_goes_first() {
     assert_eq!(hand.machine.window(), (0, 0));
 }
 
+/// Forty keys, each with one suspect and one message behind it: which rows are taken beside each other, time after time.
+#[test]
+fn suspects_follow_each_other_and_then_goes_together_what_stood_behind_them() {
+    let mut hand = taken_over();
+    let key = |id: i64| format!("k{}", (id - 1) % 40);
+    let heads = (1..=80).map(|id| head(id, Some(&key(id)), u16::from(id <= 40))).collect();
+    let mut taken = take(&mut hand, heads);
+    let mut sizes = Vec::new();
+    loop {
+        sizes.push(taken.len());
+        let keys: Vec<_> = taken.iter().map(|(id, _)| (*id, key(*id))).collect();
+        answer(&mut hand, &keys.iter().map(|(id, key)| (*id, Some(key.as_str()))).collect::<Vec<_>>());
+        if hand.settles.is_empty() {
+            break;
+        }
+        taken = suspected(&hand.settle());
+        hand.settled(&taken.iter().map(|(id, _)| *id).collect::<Vec<_>>());
+    }
+    let expected: Vec<usize> = [vec![1; 32], vec![32], vec![1; 8], vec![8]].concat();
+    assert_eq!(sizes, expected);
+}
+
 #[test]
 fn a_relay_that_dies_over_others_raises_no_suspicion_of_a_message_that_was_hit_twice() {
     let hit_twice = || head(1, Some("a"), 2);
