@@ -63,11 +63,13 @@ pub fn gaps(case: &Case<'_>) -> Finding {
     finding
 }
 
-/// The faults, each with the time in which what was written meanwhile drains.
+/// The faults, each with the time in which what waited at its end drains.
 fn with_drains(case: &Case<'_>) -> Vec<Fault> {
+    let samples = &case.record.samples;
     let longer = |fault: &Fault| {
-        let piled_up = fault.until.since(fault.from).as_secs() * u64::from(case.settings.rate);
-        Fault { until: fault.until.after(Duration::from_secs(piled_up / DRAIN)), ..fault.clone() }
+        let seen = samples.partition_point(|sample| sample.at <= fault.until);
+        let waited = seen.checked_sub(1).and_then(|last| samples.get(last)).map_or(0, |sample| sample.backlog);
+        Fault { until: fault.until.after(Duration::from_secs(waited / DRAIN)), ..fault.clone() }
     };
     case.record.faults.iter().map(longer).collect()
 }

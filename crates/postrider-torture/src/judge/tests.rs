@@ -3,7 +3,7 @@
 use super::*;
 use crate::fleet::WINDOW_ROWS;
 use crate::plan::Kind;
-use crate::record::{Class, Delivered, Felt, Key, Outcome, Record, Settled, Takeover, Written};
+use crate::record::{Class, Delivered, Felt, Key, Outcome, Record, Sample, Settled, Takeover, Written};
 use crate::settings::{BrokerKind, StoreKind};
 use clap::Parser;
 use uuid::Uuid;
@@ -231,6 +231,20 @@ fn a_key_that_is_worked_on_does_not_rest_however_long_its_last_message_waits() {
     };
     assert_eq!(run(5), [""; 0], "the last one waited for eleven seconds");
     assert_eq!(run(8), ["I9"]);
+}
+
+#[test]
+fn what_waited_when_a_fault_ended_has_time_to_drain() {
+    let run = |backlog: u64| {
+        let run = Run::of(Class::Serialised, 1).delivers(&[1]).fault(Kind::StoreHole, 1, 2);
+        run.changes(|run| {
+            run.record.delivered.iter_mut().for_each(|delivered| delivered.at = Moment(30 * SECOND));
+            run.record.samples = vec![Sample { at: Moment(2 * SECOND), backlog, rss: 0 }];
+        })
+        .broken()
+    };
+    assert_eq!(run(0), ["I9"]);
+    assert_eq!(run(6_000), [""; 0], "twenty seconds");
 }
 
 #[test]
