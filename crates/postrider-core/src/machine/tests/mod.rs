@@ -23,5 +23,6 @@ mod settling_ahead;
 mod speed;
 mod sweeping;
 mod table;
+mod unconfigured;
 mod waiting;
 mod world;
