@@ -6,7 +6,8 @@
 //! the reason why no test tells it from the product; one that is not named there fails this verb.
 //!
 //! It takes an hour or two, and goes on where it was ended: what was caught is not judged again until its place in its
-//! file changes. `--fresh` forgets all that; `--report` keeps the judgement of each package under `docs/reports`.
+//! file changes. `--report` keeps the judgement of each package under `docs/reports`; where this machine knows of none, the
+//! kept one counts for the files that are as they were. `--fresh` judges everything anew.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -144,8 +145,9 @@ pub fn main(tree: &Tree, arguments: &[String]) -> Result<ExitCode> {
     }
     let mut kept = Vec::new();
     for field in asked.fields {
-        if asked.fresh {
-            forget(tree, field)?;
+        match asked.fresh {
+            true => forget(tree, field)?,
+            false => remember(tree, field)?,
         }
         let found = judge(tree, field, &asked.jobs)?;
         if asked.report {
@@ -233,6 +235,26 @@ fn forget(tree: &Tree, field: &Field) -> Result<()> {
     Ok(())
 }
 
+/// Where this machine has judged nothing yet, what the kept judgement does not name as a survivor was caught, in the files
+/// that have not changed since then.
+fn remember(tree: &Tree, field: &Field) -> Result<()> {
+    let (out, file) = (folder(tree, field).join("mutants.out"), report(tree, field.package));
+    if out.exists() || !file.exists() {
+        return Ok(());
+    }
+    let kept: Found = serde_json::from_str(&fs::read_to_string(file)?)?;
+    let Ok(changed) = torture::git(tree, &["diff", "--name-only", &kept.commit, "--", "crates"]) else { return Ok(()) };
+    let list = tree
+        .cargo()
+        .args(["mutants", "--list", "--colors=never", "--all-features", "--package", field.package])
+        .args(["--file", field.files])
+        .output()?;
+    let mut caught = kept.caught_of(&String::from_utf8(list.stdout)?, &changed)?.join("\n");
+    caught.push('\n');
+    fs::create_dir_all(&out)?;
+    Ok(fs::write(out.join("previously_caught.txt"), caught)?)
+}
+
 /// The judgement of one package's mutants, in its rounds.
 fn judge(tree: &Tree, field: &Field, jobs: &str) -> Result<Found> {
     let folder = folder(tree, field);
@@ -289,6 +311,20 @@ impl Found {
         Ok(Self { package: package.to_owned(), commit, caught, missed })
     }
 
+    /// Of all mutants, one per line, those that this judgement does not name as survivors, without those in changed files.
+    fn caught_of<'a>(&self, all: &'a str, changed: &str) -> Result<Vec<&'a str>> {
+        let changed: BTreeSet<&str> = changed.lines().collect();
+        let missed: BTreeSet<&Mutant> = self.missed.iter().collect();
+        let mut caught = Vec::new();
+        for line in all.lines() {
+            let mutant = Mutant::read(line)?;
+            if !missed.contains(&mutant) && !changed.contains(mutant.file.as_str()) {
+                caught.push(line);
+            }
+        }
+        Ok(caught)
+    }
+
     fn keep(&self, tree: &Tree) -> Result<()> {
         Ok(fs::write(report(tree, &self.package), serde_json::to_string_pretty(self)? + "\n")?)
     }
@@ -341,6 +377,15 @@ mod tests {
         assert!(!well && text.contains("nobody asks") && text.ends_with("2 survived, 1 not explained"), "{text}");
         why.insert(mutant("replace < with <="), "the two are equal there".to_owned());
         assert!(told(&found, &why).1);
+    }
+
+    #[test]
+    fn what_was_caught_elsewhere_counts_while_its_file_is_as_it_was() {
+        let missed = vec![Mutant { file: "a.rs".to_owned(), mutant: "delete !".to_owned() }];
+        let found = Found { package: "core".to_owned(), commit: "abc".to_owned(), caught: 2, missed };
+        let all = "a.rs:1:2: delete !\na.rs:1:3: replace < with <=\nb.rs:7:1: delete !\n";
+        assert_eq!(found.caught_of(all, "").unwrap(), ["a.rs:1:3: replace < with <=", "b.rs:7:1: delete !"]);
+        assert_eq!(found.caught_of(all, "b.rs\nc.rs").unwrap(), ["a.rs:1:3: replace < with <="]);
     }
 
     #[test]

@@ -123,8 +123,12 @@ pub fn commit(tree: &Tree) -> Result<String> {
     Ok(format!("{}{changed}", git(tree, &["rev-parse", "--short=12", "HEAD"])?))
 }
 
-fn git(tree: &Tree, words: &[&str]) -> Result<String> {
+/// What git says to these words, without the spaces around it.
+pub fn git(tree: &Tree, words: &[&str]) -> Result<String> {
     let said = Command::new("git").args(words).current_dir(&tree.root).output()?;
+    if !said.status.success() {
+        return Err(format!("git {}: {}", words.join(" "), String::from_utf8_lossy(&said.stderr).trim()).into());
+    }
     Ok(String::from_utf8_lossy(&said.stdout).trim().to_owned())
 }
 

@@ -17,7 +17,8 @@ fn what_was_accepted_elsewhere_stays_owed_to_a_destination_that_is_gone() {
     hand.give_due(vec![owed_to_one_that_is_gone()]);
     let flight = hand.flight(1);
     hand.publish(flight, None);
-    let [Settlement { outcome: Outcome::Retry { waiting_for, failures, attempts, .. }, .. }] = &hand.settle()[..] else {
+    let [Settlement { outcome: Outcome::Retry { waiting_for, failures, attempts, .. }, .. }] = &hand.settle()[..]
+    else {
         panic!("it was delivered, and nobody would ever know of the other one")
     };
     assert_eq!(waiting_for.as_deref(), Some(&[DestinationName::new(GONE)][..]));
