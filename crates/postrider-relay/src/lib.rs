@@ -43,6 +43,7 @@ mod settler;
 mod snapshot;
 mod stuck;
 pub mod telemetry;
+mod unanswered;
 
 pub use builder::{Relay, RelayBuilder};
 pub use dead_watch::{DeadWatch, GaveUp};

@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 
 use crate::hands::Signal;
 use crate::telemetry;
+use crate::unanswered::answered;
 
 /// How long one read may take. A read that takes longer is given up with its connection.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -40,7 +41,8 @@ pub(crate) async fn read_all(
 
 async fn make(store: &Arc<dyn Store>, source: &mut Option<Box<dyn Source>>, read: &Read) -> Answer {
     let started = telemetry::started();
-    let answer = tokio::time::timeout(DEADLINE, carry_out(store, source, read)).await.unwrap_or_else(|_| {
+    let work = answered(carry_out(store, source, read), |since| telemetry::unanswered("read", since));
+    let answer = tokio::time::timeout(DEADLINE, work).await.unwrap_or_else(|_| {
         let text = format!("reading took longer than {DEADLINE:?}; look for locks on the outbox table");
         Err(Error::new(ErrorKind::Unavailable, text))
     });

@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 
 use crate::hands::Signal;
 use crate::telemetry;
+use crate::unanswered::answered;
 
 /// How long one settle may take. One that takes longer is given up with its connection; its outcome is unknown, and
 /// settling again is harmless.
@@ -37,11 +38,11 @@ pub(crate) async fn settle_all(
             continue;
         }
         let started = telemetry::started();
-        let answer =
-            tokio::time::timeout(DEADLINE, carry_out(&store, &mut settler, &asked)).await.unwrap_or_else(|_| {
-                let text = format!("settling took longer than {DEADLINE:?}; look for locks on the outbox table");
-                Err(Error::new(ErrorKind::Unknown, text))
-            });
+        let work = answered(carry_out(&store, &mut settler, &asked), |since| telemetry::unanswered("settle", since));
+        let answer = tokio::time::timeout(DEADLINE, work).await.unwrap_or_else(|_| {
+            let text = format!("settling took longer than {DEADLINE:?}; look for locks on the outbox table");
+            Err(Error::new(ErrorKind::Unknown, text))
+        });
         telemetry::settle_took(started);
         was_recorded = answer.is_ok();
         if !was_recorded {

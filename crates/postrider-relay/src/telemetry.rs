@@ -2,7 +2,7 @@
 //!
 //! The names and their labels are promises (docs/compatibility.md); [`METRICS`] is what docs/metrics.md is made from.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use metrics::{counter, gauge, histogram};
 use postrider_core::machine::Note;
@@ -216,6 +216,12 @@ pub(crate) fn note(note: &Note, cause: Option<&Cause>) {
 /// Logs that the store did not answer, and why.
 pub(crate) fn store_away(kind: ErrorKind, text: &str) {
     tracing::warn!(%kind, error = %text, "the store did not answer; trying again");
+}
+
+/// Logs that a read or a settle is not answered yet.
+pub(crate) fn unanswered(what: &'static str, since: Duration) {
+    let seconds = since.as_secs();
+    tracing::warn!(what, seconds, "the database has not answered yet; `postrider status` names who locks the outbox");
 }
 
 /// Logs what a broker's check found.
