@@ -83,7 +83,18 @@ const FIELDS: [Field; 2] = [
         package: "postrider-relay",
         files: "crates/postrider-relay/src/**",
         rounds: &[
-            Round { optimised: "0", words: &["--cargo-arg=--lib"] },
+            // With stores in memory.
+            Round {
+                optimised: "0",
+                words: &[
+                    "--cargo-arg=--lib",
+                    "--cargo-arg=--test=documented_metrics",
+                    "--cargo-arg=--test=one_order",
+                    "--cargo-arg=--test=relaying",
+                    "--cargo-arg=--test=sharing",
+                    "--cargo-arg=--test=troubles",
+                ],
+            },
             Round { optimised: "0", words: &[] },
             Round {
                 optimised: "0",
