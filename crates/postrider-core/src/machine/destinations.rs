@@ -64,3 +64,26 @@ impl FromIterator<DestinationIndex> for Destinations {
         indexes.into_iter().fold(Self::NONE, |set, index| set.with(Self::one(index)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(places: &[usize]) -> Destinations {
+        places.iter().copied().map(DestinationIndex::new).collect()
+    }
+
+    #[test]
+    fn what_two_sets_have_in_common_is_in_both() {
+        assert_eq!(set(&[0, 2, 63]).both(set(&[2, 3, 63])), set(&[2, 63]));
+        assert_eq!(set(&[1]).both(set(&[4])), Destinations::NONE);
+    }
+
+    #[test]
+    fn each_of_a_set_comes_once_in_order_and_then_no_more() {
+        for places in [&[][..], &[0], &[5, 6], &[0, 2, 63], &(0..MAX_DESTINATIONS).collect::<Vec<_>>()] {
+            let found: Vec<usize> = set(places).iter().map(DestinationIndex::get).take(2 * MAX_DESTINATIONS).collect();
+            assert_eq!(found, places);
+        }
+    }
+}

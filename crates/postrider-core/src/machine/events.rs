@@ -221,3 +221,36 @@ pub enum Note {
     /// The sweep found rows that everything else had missed.
     SweepFound(u64),
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lane::{Start, Term};
+    use crate::seams::{Attempt, Outcome};
+
+    fn held(lane: u16) -> HeldLane {
+        HeldLane { lane: Lane(lane), term: Term(i64::from(lane) + 10), start: Start::Clean }
+    }
+
+    #[test]
+    fn a_read_knows_the_lease_of_each_of_its_lanes_and_of_no_other() {
+        let lanes = vec![held(1), held(3)];
+        let read = Read { ticket: Ticket(1), wanted: Wanted::New, lanes, room: Room::NONE, ahead: false };
+        assert_eq!((read.held(Lane(1)), read.held(Lane(3))), (Some(held(1)), Some(held(3))));
+        assert_eq!(read.held(Lane(2)), None);
+    }
+
+    #[test]
+    fn a_settle_touches_the_lanes_of_its_rows_once_each_and_no_other() {
+        let delivered = |row, lane| Settlement {
+            row: RowId(row),
+            lane: Lane(lane),
+            outcome: Outcome::Delivered,
+            attempt: Attempt(1),
+            suspicion: 0,
+        };
+        let rows = vec![delivered(1, 3), delivered(2, 1), delivered(3, 3)];
+        let settle = Settle { leases: vec![held(1), held(2), held(3)], rows, ahead: false };
+        assert_eq!(settle.touched(), [held(1), held(3)]);
+    }
+}

@@ -359,3 +359,193 @@ impl Keys {
         self.looks_waiting() == 0 && self.records.values().all(|record| !record.looking)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HERE: DestinationIndex = DestinationIndex::new(0);
+    const THERE: DestinationIndex = DestinationIndex::new(1);
+
+    fn keys() -> Keys {
+        Keys::new(2, Ordering::Key)
+    }
+
+    fn place(keys: &mut Keys, key: &str, lane: u16) -> KeySlot {
+        keys.place(Key::unchecked(key), Lane(lane))
+    }
+
+    /// The head is to be tried again, and nothing of the key is in memory.
+    fn place_closed(keys: &mut Keys, key: &str, lane: u16) -> KeySlot {
+        let slot = place(keys, key, lane);
+        let record = keys.get_mut(slot).unwrap();
+        record.aside = Destinations::one(HERE);
+        record.scheduled = Destinations::one(HERE);
+        slot
+    }
+
+    fn review(keys: &mut Keys, slot: KeySlot, mark: u64, read_before_mark: bool) {
+        assert_eq!(keys.review(slot, mark, read_before_mark, Destinations::NONE), None, "nothing pauses");
+    }
+
+    fn is_known(keys: &Keys, key: &str) -> bool {
+        keys.find(&Key::unchecked(key)).is_some()
+    }
+
+    #[test]
+    fn before_a_row_may_stand_what_was_held_back_earlier_and_what_the_table_has_unscheduled() {
+        let mut record = KeyRecord::new(Key::unchecked("k"), Lane(0), 2);
+        assert!(!record.may_stand_before(RowId(6), HERE));
+        record.hold_back(RowId(5), HERE);
+        record.scheduled = Destinations::one(HERE);
+        let before = |record: &KeyRecord, destination| {
+            (4..=6).filter(|row| record.may_stand_before(RowId(*row), destination)).collect::<Vec<_>>()
+        };
+        assert_eq!(before(&record, HERE), [6], "nothing stands before itself");
+        assert_eq!(before(&record, THERE), [0; 0]);
+        record.scheduled = Destinations::NONE;
+        assert_eq!(before(&record, HERE), [4, 5, 6], "it is not known what stands in the table");
+    }
+
+    #[test]
+    fn a_key_stays_closed_until_the_row_that_failed_has_left_whatever_leaves_before_it() {
+        let (here, mut record) = (Destinations::one(HERE), KeyRecord::new(Key::unchecked("k"), Lane(0), 2));
+        (record.failing, record.failures) = (here, 1);
+        record.hold_back(RowId(1), HERE);
+        record.hold_back(RowId(2), HERE);
+        record.let_go(RowId(2), here, Destinations::NONE);
+        assert!(record.is_closed(HERE));
+        record.let_go(RowId(1), here, here);
+        assert!(!record.is_closed(HERE));
+    }
+
+    #[test]
+    fn a_key_that_nothing_keeps_leaves_nothing_behind_and_the_others_stay() {
+        let mut keys = keys();
+        let names: Vec<String> = (0..50).map(|n| format!("k{n}")).collect();
+        let slots: Vec<KeySlot> = names.iter().map(|name| place(&mut keys, name, 0)).collect();
+        keys.get_mut(slots[7]).unwrap().members = 1;
+        for slot in slots {
+            review(&mut keys, slot, 1, true);
+        }
+        let known: Vec<&String> = names.iter().filter(|name| is_known(&keys, name)).collect();
+        assert_eq!(known, ["k7"]);
+        assert_eq!((keys.slots.len(), keys.records.values().count(), keys.lingering.len()), (1, 1, 0));
+    }
+
+    /// It may bring a successor that it saw as an ordinary row.
+    #[test]
+    fn a_closed_key_is_remembered_while_a_read_is_under_way_that_was_sent_before() {
+        let mut keys = keys();
+        let slot = place_closed(&mut keys, "read", 0);
+        review(&mut keys, slot, 1, true);
+        let slot = place_closed(&mut keys, "unread", 0);
+        review(&mut keys, slot, 1, false);
+        assert!(is_known(&keys, "read") && !is_known(&keys, "unread"));
+        keys.expire(|_| true);
+        assert!(is_known(&keys, "read"));
+        keys.expire(|_| false);
+        assert!(!is_known(&keys, "read"));
+        assert!(keys.slots.is_empty() && keys.lingering.is_empty());
+    }
+
+    #[test]
+    fn a_closed_key_outlives_the_read_it_lingered_for_where_something_else_keeps_it() {
+        let mut keys = keys();
+        let used = place_closed(&mut keys, "used", 0);
+        let closed_anew = place_closed(&mut keys, "closed anew", 0);
+        review(&mut keys, used, 1, true);
+        review(&mut keys, closed_anew, 1, true);
+        keys.get_mut(used).unwrap().members = 1;
+        review(&mut keys, closed_anew, 2, true);
+        keys.expire(|mark| mark > 1);
+        assert!(is_known(&keys, "used") && is_known(&keys, "closed anew"));
+        keys.expire(|_| false);
+        assert!(is_known(&keys, "used") && !is_known(&keys, "closed anew"));
+    }
+
+    #[test]
+    fn of_a_lane_that_is_lost_nothing_is_remembered_and_of_the_others_everything() {
+        let mut keys = keys();
+        for (key, lane) in [("lost", 0), ("kept", 1)] {
+            let slot = place(&mut keys, key, lane);
+            keys.get_mut(slot).unwrap().aside = Destinations::one(HERE);
+            review(&mut keys, slot, 1, false);
+            let slot = place(&mut keys, &format!("{key} unread"), lane);
+            keys.get_mut(slot).unwrap().looking = true;
+            keys.wait_for(Lane(lane), RowId(5), slot);
+        }
+        assert_eq!(keys.looks_waiting(), 4);
+        keys.forget_lane(Lane(0));
+        let known = ["lost", "lost unread", "kept", "kept unread"].map(|key| is_known(&keys, key));
+        assert_eq!(known, [false, false, true, true]);
+        assert_eq!((keys.slots.len(), keys.records.values().count()), (2, 2));
+        assert_eq!(keys.looks_waiting(), 2);
+        keys.reached(Lane(1), RowId(5));
+        for key in ["kept", "kept unread"] {
+            assert_eq!(keys.pop_look(), keys.find(&Key::unchecked(key)));
+        }
+    }
+
+    #[test]
+    fn a_look_is_counted_until_it_is_sent_and_nothing_is_quiet_until_it_is_answered() {
+        let mut keys = keys();
+        assert!(keys.is_quiet() && !keys.waits_for_rows());
+        let (wanted, unread) = (place(&mut keys, "wanted", 0), place(&mut keys, "unread", 1));
+        keys.get_mut(wanted).unwrap().aside = Destinations::one(HERE);
+        review(&mut keys, wanted, 1, false);
+        assert!(!keys.waits_for_rows());
+        keys.get_mut(unread).unwrap().looking = true;
+        keys.wait_for(Lane(1), RowId(9), unread);
+        assert!(keys.waits_for_rows() && !keys.is_quiet());
+        assert_eq!(keys.looks_waiting(), 2);
+        assert_eq!(keys.pop_look(), Some(wanted));
+        keys.reached(Lane(1), RowId(8));
+        assert!(keys.waits_for_rows() && keys.looks_waiting() == 1);
+        keys.reached(Lane(1), RowId(9));
+        assert!(!keys.waits_for_rows() && keys.looks_waiting() == 1);
+        assert_eq!(keys.pop_look(), Some(unread));
+        assert_eq!(keys.looks_waiting(), 0);
+        for slot in [wanted, unread] {
+            assert!(!keys.is_quiet(), "a look is under way");
+            keys.get_mut(slot).unwrap().looking = false;
+        }
+        assert!(keys.is_quiet());
+    }
+
+    #[test]
+    fn a_lane_has_exceptions_while_one_of_its_keys_has_any_or_is_looked_at() {
+        let mut keys = keys();
+        for lane in 0..3 {
+            let slot = place(&mut keys, &format!("k{lane}"), lane);
+            let record = keys.get_mut(slot).unwrap();
+            record.members = 1;
+            record.looking = lane == 0;
+            record.aside = if lane == 1 { Destinations::one(HERE) } else { Destinations::NONE };
+        }
+        assert_eq!(keys.lanes_with_exceptions(), BTreeSet::from([Lane(0), Lane(1)]));
+    }
+
+    #[test]
+    fn beyond_the_share_of_its_key_is_what_stands_behind_the_first_rows_of_it() {
+        let mut keys = keys();
+        for (key, row) in [("a", 1), ("b", 2), ("b", 3), ("a", 4), ("a", 5)] {
+            let slot = place(&mut keys, key, 0);
+            keys.queue(slot, HERE).unwrap().waiting.insert(RowId(row));
+        }
+        assert_eq!(keys.beyond_share(HERE, 1), [3, 4, 5].map(RowId));
+        assert_eq!(keys.beyond_share(HERE, 2), [RowId(5)]);
+        assert!(keys.beyond_share(HERE, 3).is_empty() && keys.beyond_share(THERE, 1).is_empty());
+    }
+
+    #[test]
+    fn a_key_leaves_the_line_of_one_destination_and_of_no_other() {
+        let mut keys = keys();
+        let slot = place(&mut keys, "k", 0);
+        for destination in [HERE, THERE] {
+            keys.queue(slot, destination).unwrap().in_line = true;
+        }
+        keys.leave_line(HERE);
+        assert_eq!([HERE, THERE].map(|destination| keys.queue(slot, destination).unwrap().in_line), [false, true]);
+    }
+}

@@ -253,4 +253,86 @@ mod tests {
         }
         assert!(outlet.suspects.len() <= MAX_SUSPECTS && outlet.suspects_by_age.len() <= MAX_SUSPECTS);
     }
+
+    #[test]
+    fn the_oldest_suspect_is_forgotten_only_when_there_are_more_than_are_remembered() {
+        let mut outlet = Outlet::default();
+        let most = i64::try_from(MAX_SUSPECTS).unwrap();
+        for n in 0..most {
+            outlet.failed(RowId(n), ErrorKind::Unavailable, 1);
+        }
+        assert_eq!((outlet.failures(RowId(0)), outlet.failures(RowId(most - 1))), (1, 1));
+        outlet.failed(RowId(most), ErrorKind::Unavailable, 1);
+        assert_eq!((outlet.failures(RowId(0)), outlet.failures(RowId(1)), outlet.failures(RowId(most))), (0, 1, 1));
+    }
+
+    #[test]
+    fn a_message_is_no_suspect_any_more_when_it_was_accepted() {
+        let mut outlet = Outlet::default();
+        for moment in [1, 2] {
+            assert!(!outlet.must_go_alone(RowId(1)));
+            outlet.failed(RowId(1), ErrorKind::Unavailable, moment);
+        }
+        outlet.failed(RowId(2), ErrorKind::Unavailable, 3);
+        assert!(outlet.must_go_alone(RowId(1)));
+        outlet.accepted(RowId(1), 4);
+        assert_eq!((outlet.failures(RowId(1)), outlet.uncharged_failures(RowId(1))), (0, 0));
+        assert!(!outlet.must_go_alone(RowId(1)));
+        assert_eq!(outlet.failures(RowId(2)), 1, "only the one that was accepted is");
+    }
+
+    /// The waits before so many probes, each of which failed for this reason.
+    fn waits(kind: ErrorKind, longest: Duration, probes: u32, seed: u64) -> Vec<Duration> {
+        let (mut outlet, mut jitter, mut now) = (Outlet::default(), Jitter::seeded(seed), Tick::ZERO);
+        let mut wait = |_| {
+            outlet.pause(now, kind, "scripted", None, longest, &mut jitter);
+            let next = outlet.pause.as_ref().unwrap().next_probe;
+            let wait = next.since(now);
+            now = next;
+            wait
+        };
+        (0..probes).map(&mut wait).collect()
+    }
+
+    #[test]
+    fn the_first_pause_is_short_and_none_is_longer_than_the_longest() {
+        let longest = Duration::from_secs(2);
+        for seed in 0..20 {
+            let waits = waits(ErrorKind::Unavailable, longest, 12, seed);
+            assert!(waits[0] <= FIRST_PAUSE, "{waits:?}");
+            assert!(waits.iter().all(|wait| *wait <= longest), "{waits:?}");
+        }
+    }
+
+    /// A destination that pauses long, because messages of topic `failed` met this there.
+    fn long_paused(kind: ErrorKind) -> (Outlet, Tick) {
+        let (mut outlet, mut jitter) = (Outlet::default(), Jitter::seeded(1));
+        let longest = Duration::from_secs(3_600);
+        for _ in 0..20 {
+            outlet.met_a_setting(Topic::unchecked("failed"));
+            outlet.pause(Tick::ZERO, kind, "scripted", None, longest, &mut jitter);
+        }
+        let next = outlet.pause.as_ref().unwrap().next_probe;
+        assert!(next > Tick::ZERO + Duration::from_secs(60));
+        outlet.line.extend([Turn::Row(RowId(1)), Turn::Row(RowId(2))]);
+        (outlet, next)
+    }
+
+    #[test]
+    fn a_message_of_another_topic_is_the_next_probe_and_soon_while_a_setting_is_the_reason() {
+        let (mut outlet, _) = long_paused(ErrorKind::Config);
+        outlet.hurry(Tick::ZERO, &Topic::unchecked("another"));
+        assert_eq!(outlet.pause.as_ref().unwrap().next_probe, Tick::ZERO + FIRST_PAUSE);
+        assert_eq!(outlet.line, [Turn::Row(RowId(2)), Turn::Row(RowId(1))]);
+    }
+
+    #[test]
+    fn nothing_is_hurried_where_the_topic_is_no_news_or_not_the_reason() {
+        for (kind, topic) in [(ErrorKind::Config, "failed"), (ErrorKind::Unavailable, "another")] {
+            let (mut outlet, next) = long_paused(kind);
+            outlet.hurry(Tick::ZERO, &Topic::unchecked(topic));
+            assert_eq!(outlet.pause.as_ref().unwrap().next_probe, next, "{kind:?}");
+            assert_eq!(outlet.line, [Turn::Row(RowId(1)), Turn::Row(RowId(2))], "{kind:?}");
+        }
+    }
 }

@@ -84,4 +84,20 @@ mod tests {
         reads.settle(RowId(1));
         assert!(reads.settled.is_empty());
     }
+
+    #[test]
+    fn what_was_sent_before_a_mark_is_under_way_until_the_last_of_it_is_closed() {
+        let mut reads = Reads::default();
+        assert!(!reads.any_before(reads.mark()));
+        let (first, second) = (reads.send(), reads.send());
+        let mark = reads.mark();
+        let later = reads.send();
+        for ticket in [first, second] {
+            assert!(reads.any_before(mark));
+            reads.close(ticket);
+        }
+        assert!(!reads.any_before(mark) && reads.any_before(reads.mark()));
+        reads.close(later);
+        assert!(!reads.any_before(reads.mark()));
+    }
 }

@@ -372,3 +372,16 @@ impl Machine {
 pub(super) fn shortened(text: &str) -> String {
     text.chars().take(MAX_TEXT).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_for_the_table_is_its_beginning_in_whole_characters() {
+        assert_eq!(shortened("no sübject"), "no sübject");
+        let long = format!("why: {}", "ü".repeat(2 * MAX_TEXT));
+        let short = shortened(&long);
+        assert!(long.starts_with(&short) && short.chars().count() == MAX_TEXT);
+    }
+}

@@ -82,4 +82,13 @@ mod tests {
         assert_eq!((slots.remove(one), slots.get_mut(one)), (None, None));
         assert_eq!(slots.places.len(), 2, "places are used again");
     }
+
+    #[test]
+    fn everything_that_stands_somewhere_can_be_changed_in_place() {
+        let mut slots = Slots::default();
+        let (one, two, three) = (slots.insert(1), slots.insert(2), slots.insert(3));
+        slots.remove(two);
+        slots.values_mut().for_each(|value| *value *= 10);
+        assert_eq!((slots.get(one), slots.get(two), slots.get(three)), (Some(&10), None, Some(&30)));
+    }
 }

@@ -70,4 +70,18 @@ mod tests {
         }
         assert!(!topics.came(&topic("another")) && topics.failed.len() == MOST);
     }
+
+    #[test]
+    fn those_that_failed_and_those_that_wait_are_counted_together() {
+        let mut topics = Topics::default();
+        for n in 0..MOST / 2 {
+            topics.failed(topic(&format!("failed{n}")));
+        }
+        for n in 0..MOST / 2 {
+            assert!(topics.came(&topic(&format!("waits{n}"))));
+        }
+        assert!(!topics.came(&topic("another")));
+        topics.failed(topic("another"));
+        assert_eq!(topics.failed.len() + topics.others.len(), MOST);
+    }
 }

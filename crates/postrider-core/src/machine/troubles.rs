@@ -48,3 +48,18 @@ impl DerefMut for Troubles {
         self.0.get_or_insert_default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_table_tells_of_a_row_is_known_and_an_ordinary_row_keeps_nothing() {
+        let name = || DestinationName::new("gone");
+        assert!(Troubles::of(Vec::new(), BTreeMap::new()).0.is_none());
+        let unknown = Troubles::of(vec![name()], BTreeMap::new());
+        assert!(unknown.unknown == [name()] && unknown.progress.is_empty());
+        let progress = Troubles::of(Vec::new(), BTreeMap::from([(name(), 3)]));
+        assert!(progress.unknown.is_empty() && progress.progress[&name()] == 3);
+    }
+}

@@ -228,4 +228,9 @@ mod tests {
         let told = dead[8].strip_prefix("postrider-dead-error: ").unwrap();
         assert!(told.starts_with("no??where, caf? xxx") && told.len() == LONGEST_ERROR, "{told}");
     }
+
+    #[test]
+    fn an_attempt_is_written_as_its_number() {
+        assert_eq!(format!("{} {:>3}", Attempt(3), Attempt(12)), "3  12");
+    }
 }
