@@ -154,17 +154,15 @@ pub fn main(tree: &Tree, arguments: &[String]) -> Result<ExitCode> {
         eprintln!("cargo-mutants is not installed: `cargo install cargo-mutants --locked`");
         return Ok(ExitCode::from(3));
     }
+    // Before the first report is kept, which changes the tree.
+    let commit = torture::commit(tree)?;
     let mut kept = Vec::new();
-    for field in asked.fields {
+    for field in &asked.fields {
         match asked.fresh {
             true => forget(tree, field)?,
             false => remember(tree, field)?,
         }
-        let found = judge(tree, field, &asked.jobs)?;
-        if asked.report {
-            found.keep(tree)?;
-        }
-        kept.push(found);
+        kept.push(judge(tree, field, &asked, &commit)?);
     }
     let (text, well) = told(&kept, &explanations(tree)?);
     println!("\n{text}");
@@ -266,16 +264,19 @@ fn remember(tree: &Tree, field: &Field) -> Result<()> {
     Ok(fs::write(out.join("previously_caught.txt"), caught)?)
 }
 
-/// The judgement of one package's mutants, in its rounds.
-fn judge(tree: &Tree, field: &Field, jobs: &str) -> Result<Found> {
+/// The judgement of one package's mutants, in its rounds; it is kept after each of them.
+fn judge(tree: &Tree, field: &Field, asked: &Asked<'_>, commit: &str) -> Result<Found> {
     let folder = folder(tree, field);
     fs::create_dir_all(&folder)?;
+    let mut found = Found::read(field.package, commit, &folder.join("mutants.out"))?;
     for round in field.rounds {
         println!("{}: {}", field.package, round.words.join(" "));
         let mut command = tree.cargo();
         command.args(["mutants", "--iterate", "--no-shuffle", "--colors=never", "--minimum-test-timeout=20"]);
         command.arg("--all-features");
-        command.args(["--package", field.package, "--file", field.files, "--jobs", jobs, "--output"]).arg(&folder);
+        command
+            .args(["--package", field.package, "--file", field.files, "--jobs", &asked.jobs, "--output"])
+            .arg(&folder);
         // Without debug information a mutant is built in half the time. Tests that end at the first failure are not stable
         // in libtest, and save half of the rest: a world that stands still plays on until its limit.
         command
@@ -284,8 +285,12 @@ fn judge(tree: &Tree, field: &Field, jobs: &str) -> Result<Found> {
             .env("CARGO_PROFILE_DEV_OPT_LEVEL", round.optimised);
         command.env("RUSTC_BOOTSTRAP", "1").env("RUST_BACKTRACE", "0").env_remove("CARGO_TARGET_DIR");
         ended(&mut command)?;
+        found = Found::read(field.package, commit, &folder.join("mutants.out"))?;
+        if asked.report {
+            found.keep(tree)?;
+        }
     }
-    Found::read(field.package, torture::commit(tree)?, &folder.join("mutants.out"))
+    Ok(found)
 }
 
 /// Exit codes 2 and 3 tell of survivors and of mutants that ran out of time.
@@ -311,7 +316,7 @@ struct Found {
 impl Found {
     /// What cargo-mutants left in its folder, of this round and of those before, in whose list it does not tell those that
     /// could not be built from those that were caught. Out of time is caught: a test waits for something that never comes.
-    fn read(package: &str, commit: String, folder: &Path) -> Result<Self> {
+    fn read(package: &str, commit: &str, folder: &Path) -> Result<Self> {
         let lines = |name: &str| -> Result<Vec<String>> {
             let file = folder.join(name);
             Ok(if file.exists() { fs::read_to_string(file)?.lines().map(str::to_owned).collect() } else { Vec::new() })
@@ -319,7 +324,7 @@ impl Found {
         let ended = ["caught.txt", "timeout.txt", "unviable.txt", "previously_caught.txt"];
         let caught = ended.iter().map(|name| Ok(lines(name)?.len())).sum::<Result<_>>()?;
         let missed = lines("missed.txt")?.iter().map(|line| Mutant::read(line)).collect::<Result<_>>()?;
-        Ok(Self { package: package.to_owned(), commit, caught, missed })
+        Ok(Self { package: package.to_owned(), commit: commit.to_owned(), caught, missed })
     }
 
     /// Of all mutants, one per line, those that this judgement does not name as survivors, without those in changed files.
