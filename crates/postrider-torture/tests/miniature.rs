@@ -2,7 +2,7 @@
 //!
 //! Ten minutes of it prove much more: `cargo xtask torture --minutes 10`, whose reports are kept under `docs/reports`.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,22 +18,35 @@ fn relay() -> Option<PathBuf> {
     file.is_file().then_some(file)
 }
 
+/// In half a minute it is luck whether the kills find messages in flight: a run that proves too little is repeated with
+/// another seed, one that breaks a promise is not.
+const SEEDS: [&str; 3] = ["1", "2", "3"];
+/// The torturer's exit code for a run that proves too little.
+const INCONCLUSIVE: i32 = 3;
+
 fn torture(arguments: &[&str]) {
     let Some(relay) = relay() else {
         println!("NOT RUN: a short torture: the relay's program is not built; cargo build -p postrider-cli");
         return;
     };
-    let out = tempfile::tempdir().unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_torture"));
-    command.args(["--seed", "1", "--minutes", "0.5", "--relays", "3", "--rate", "60", "--mean-gap-ms", "2000"]);
-    command.args(["--faults", FAULTS, "--build", "dev", "--relay-bin"]).arg(relay).arg("--out").arg(out.path());
-    let run = command.args(arguments).output().unwrap();
-    let (said, wrong) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
-    println!("{said}");
-    assert_eq!(run.status.code(), Some(0), "{said}\n{wrong}");
-    for file in ["report.json", "report.svg"] {
-        assert!(out.path().join(file).is_file(), "{file}");
+    for seed in SEEDS {
+        let out = tempfile::tempdir().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_torture"));
+        command.args(["--seed", seed, "--minutes", "0.5", "--relays", "3", "--rate", "60", "--mean-gap-ms", "2000"]);
+        command.args(["--faults", FAULTS, "--build", "dev", "--relay-bin"]).arg(&relay).arg("--out").arg(out.path());
+        let run = command.args(arguments).output().unwrap();
+        let (said, wrong) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+        println!("{said}");
+        if run.status.code() == Some(INCONCLUSIVE) {
+            continue;
+        }
+        assert_eq!(run.status.code(), Some(0), "{said}\n{wrong}");
+        for file in ["report.json", "report.svg"] {
+            assert!(out.path().join(file).is_file(), "{file}");
+        }
+        return;
     }
+    panic!("{} runs in a row proved too little", SEEDS.len());
 }
 
 #[test]

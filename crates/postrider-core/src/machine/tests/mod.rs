@@ -1,6 +1,7 @@
 //! The rules, one by one, in a small simulated world; then many worlds at random.
 
 mod alone;
+mod asking_again;
 mod backlog;
 mod blame;
 mod broker;
@@ -22,6 +23,7 @@ mod holding;
 mod hurrying;
 mod in_memory;
 mod leaving;
+mod looking;
 mod one_order;
 mod order;
 mod ordering;
