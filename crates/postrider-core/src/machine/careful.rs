@@ -133,6 +133,8 @@ impl Careful {
     pub(super) fn forget(&mut self, lane: Lane) {
         self.lanes.remove(&lane);
         self.outside.retain(|(of, _)| *of != lane);
+        // With other lanes, what nobody suspects goes first again.
+        self.run = Run::default();
     }
 
     fn has_outside(&self, lane: Lane) -> bool {
