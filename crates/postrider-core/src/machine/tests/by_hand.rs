@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::broker::Broker;
-use super::world::World;
+use super::world::{World, name};
 use crate::machine::*;
 use crate::*;
 
@@ -55,6 +55,11 @@ pub fn head(id: i64, key: Option<&str>, suspicion: u16) -> Row {
 /// A row that was set aside.
 pub fn aside(id: i64, key: &str) -> Row {
     Row { state: RowState::SetAside, ..row(id, Some(key)) }
+}
+
+/// A row that is owed to one destination only.
+pub fn only(destination: usize, row: Row) -> Row {
+    Row { waiting_for: Some(vec![name(destination)]), ..row }
 }
 
 /// What was asked and not answered yet.

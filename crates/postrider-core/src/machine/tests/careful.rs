@@ -20,6 +20,13 @@ pub(super) fn suspected(batch: &[Settlement]) -> Vec<(i64, u16)> {
     batch.iter().map(of).collect()
 }
 
+/// Takes the settle under way, and answers it; what it suspects.
+pub(super) fn record(hand: &mut Hand) -> Vec<(i64, u16)> {
+    let marked = suspected(&hand.settle());
+    hand.settled(&marked.iter().map(|(row, _)| *row).collect::<Vec<_>>());
+    marked
+}
+
 pub(super) fn taken_over() -> Hand {
     let mut hand = Hand::new(1);
     hand.lose();
@@ -30,11 +37,8 @@ pub(super) fn taken_over() -> Hand {
 /// Gives heads, and lets the relay take what it takes of them; which those are, with the suspicion recorded.
 pub(super) fn take(hand: &mut Hand, heads: Vec<Row>) -> Vec<(i64, u16)> {
     hand.give_new(heads);
-    let marked = suspected(&hand.settle());
-    let rows: Vec<_> = marked.iter().map(|(row, _)| *row).collect();
     assert!(hand.flights.is_empty(), "sent before suspicion was recorded");
-    hand.settled(&rows);
-    marked
+    record(hand)
 }
 
 /// How the next read of a kind treats the lane; it finds nothing.
@@ -285,11 +289,20 @@ fn suspects_follow_each_other_and_then_goes_together_what_stood_behind_them() {
         if hand.settles.is_empty() {
             break;
         }
-        taken = suspected(&hand.settle());
-        hand.settled(&taken.iter().map(|(id, _)| *id).collect::<Vec<_>>());
+        taken = record(&mut hand);
     }
     let expected: Vec<usize> = [vec![1; 32], vec![32], vec![1; 8], vec![8]].concat();
     assert_eq!(sizes, expected);
+}
+
+#[test]
+fn a_careful_start_begins_with_what_nobody_suspects_whatever_the_one_before_ended_with() {
+    let mut hand = taken_over();
+    assert_eq!(take(&mut hand, vec![head(1, None, 1)]), [(1, 2)]);
+    answer(&mut hand, &[(1, None)]);
+    hand.lose();
+    hand.gain_as(Start::Careful);
+    assert_eq!(take(&mut hand, vec![head(2, None, 1), head(3, None, 0)]), [(3, 1)]);
 }
 
 #[test]

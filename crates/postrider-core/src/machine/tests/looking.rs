@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use super::by_hand::{Hand, aside, retrying, row};
-use super::world::name;
+use super::by_hand::{Hand, aside, only, retrying, row};
 use crate::machine::{Ordering, Read, Wanted};
 use crate::*;
 
@@ -11,16 +10,12 @@ fn a_look(wanted: &Wanted) -> bool {
     matches!(wanted, Wanted::Key(..))
 }
 
-fn only(row: Row, place: usize) -> Row {
-    Row { waiting_for: Some(vec![name(place)]), ..row }
-}
-
 /// The key's row 1 was delivered to the first destination, where others may wait, and row 5 is on its way to the
 /// second; a look at the key is under way.
 fn looking_beside_a_flight() -> (Hand, Read) {
     let mut hand = Hand::new(2);
-    hand.give_due(vec![only(retrying(1, "k"), 0)]);
-    hand.give_new(vec![only(row(5, Some("k")), 1)]);
+    hand.give_due(vec![only(0, retrying(1, "k"))]);
+    hand.give_new(vec![only(1, row(5, Some("k")))]);
     let first = hand.flight(1);
     hand.publish(first, None);
     hand.settle();
@@ -38,7 +33,7 @@ fn of_a_look_that_a_failure_crossed_what_stands_before_the_failed_row_goes_and_w
     let (mut hand, look) = looking_beside_a_flight();
     let flight = hand.flight(5);
     hand.publish(flight, Some(ErrorKind::Rejected));
-    hand.answer(look, vec![only(aside(3, "k"), 0), only(aside(7, "k"), 0)], false);
+    hand.answer(look, vec![only(0, aside(3, "k")), only(0, aside(7, "k"))], false);
     assert_eq!(sent(&hand), [3]);
 }
 
@@ -56,10 +51,10 @@ fn a_key_is_looked_at_again_where_a_row_came_back_to_the_table_while_a_look_was_
 
 #[test]
 fn a_key_that_is_held_is_looked_at_when_its_last_row_has_left_and_one_that_is_to_be_tried_again_is_not() {
-    let holding = Row { state: RowState::Holding, ..only(row(2, Some("k")), 0) };
-    let later = Row { due: Due::In(Duration::from_secs(9)), ..only(retrying(2, "k"), 0) };
+    let holding = Row { state: RowState::Holding, ..only(0, row(2, Some("k"))) };
+    let later = Row { due: Due::In(Duration::from_secs(9)), ..only(0, retrying(2, "k")) };
     for (head, is_looked_at) in [(holding, true), (later, false)] {
-        for behind in [Vec::new(), vec![only(aside(3, "k"), 0)]] {
+        for behind in [Vec::new(), vec![only(0, aside(3, "k"))]] {
             let (mut hand, look) = looking_beside_a_flight();
             let rows = [vec![head.clone()], behind].concat();
             hand.answer(look, rows, false);
@@ -81,7 +76,7 @@ fn brought(count: i64) -> (Hand, Option<Read>) {
     hand.gain();
     hand.give_to(|wanted| matches!(wanted, Wanted::Walk(..)), vec![aside(1, "k")]);
     let look = hand.read(a_look).unwrap();
-    let later = |id| Row { due: Due::In(Duration::from_secs(900)), ..only(retrying(id, "k"), 0) };
+    let later = |id| Row { due: Due::In(Duration::from_secs(900)), ..only(0, retrying(id, "k")) };
     hand.answer(look, (1..=count).map(later).collect(), true);
     let again = hand.read(a_look);
     (hand, again)
@@ -93,7 +88,7 @@ fn a_look_goes_on_beyond_what_cannot_go_until_it_is_too_long() {
         let (mut hand, again) = brought(count);
         let again = again.expect("others may go that it did not see");
         assert!(again.room.rows >= usize::try_from(2 * count).unwrap(), "{:?}", again.room);
-        hand.answer(again, vec![only(aside(9_000, "k"), 1)], false);
+        hand.answer(again, vec![only(1, aside(9_000, "k"))], false);
         assert_eq!(sent(&hand), [9_000], "it owes the other destination alone");
     }
     assert!(brought(8_192).1.is_none(), "what lies behind them waits");

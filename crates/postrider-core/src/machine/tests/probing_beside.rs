@@ -2,26 +2,14 @@
 
 use std::time::Duration;
 
-use super::by_hand::{Hand, head, row};
-use super::careful::{some_rows, suspected, taken_over};
-use super::world::name;
+use super::by_hand::{Hand, head, only, row};
+use super::careful::{record, some_rows, suspected, taken_over};
 use crate::machine::{DestinationIndex, Event, Flight};
 use crate::*;
 
 /// The one that works, unless a test says otherwise, and the one that pauses.
 const WORKS: usize = 0;
 const PAUSES: usize = 1;
-
-fn only(destination: usize, row: Row) -> Row {
-    Row { waiting_for: Some(vec![name(destination)]), ..row }
-}
-
-/// Takes the settle under way, and answers it; what it suspects.
-fn record(hand: &mut Hand) -> Vec<(i64, u16)> {
-    let marked = suspected(&hand.settle());
-    hand.settled(&marked.iter().map(|(row, _)| *row).collect::<Vec<_>>());
-    marked
-}
 
 /// Gives the head of a row that one destination is owed, which is taken by itself and sent.
 fn send(hand: &mut Hand, destination: usize, id: i64, suspicion: u16) -> (Flight, usize) {

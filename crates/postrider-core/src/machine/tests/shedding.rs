@@ -1,13 +1,8 @@
 //! A full window of rows that wait for a paused destination.
 
-use super::by_hand::{Hand, aside, row};
-use super::world::name;
+use super::by_hand::{Hand, aside, only, row};
 use crate::machine::{DestinationIndex, Event, Wanted};
 use crate::*;
-
-fn only(row: Row, place: usize) -> Row {
-    Row { waiting_for: Some(vec![name(place)]), ..row }
-}
 
 fn rows(batch: &[Settlement]) -> Vec<i64> {
     batch.iter().map(|settlement| settlement.row.0).collect()
@@ -35,12 +30,12 @@ fn a_row_that_left_memory_for_want_of_room_goes_when_its_destination_goes_on() {
         settings.window_rows = 8;
         settings.destinations[1].profile.order = OrderInBatch::NotKept;
     });
-    hand.give_new(vec![only(row(1, None), 0)]);
+    hand.give_new(vec![only(0, row(1, None))]);
     let flight = hand.flight(1);
     hand.publish(flight, Some(ErrorKind::Unavailable));
     assert!(hand.machine.destinations()[0].paused.is_some());
-    let others = (4..=8).map(|id| only(row(id, None), 0));
-    hand.give_new([row(2, Some("k")), only(row(3, Some("k")), 1)].into_iter().chain(others).collect());
+    let others = (4..=8).map(|id| only(0, row(id, None)));
+    hand.give_new([row(2, Some("k")), only(1, row(3, Some("k")))].into_iter().chain(others).collect());
     let shed = rows(&hand.settle());
     assert_eq!(shed, [1, 4, 5, 6, 7, 8]);
     hand.settled(&shed);
@@ -57,6 +52,6 @@ fn a_row_that_left_memory_for_want_of_room_goes_when_its_destination_goes_on() {
     }
     hand.machine.on(hand.now, Event::Checked(DestinationIndex::new(0), Ok(())));
     hand.give_to(|wanted| matches!(wanted, Wanted::Walk(..)), vec![aside(2, "k")]);
-    hand.give_to(|wanted| matches!(wanted, Wanted::Key(..)), vec![only(aside(2, "k"), 0)]);
+    hand.give_to(|wanted| matches!(wanted, Wanted::Key(..)), vec![only(0, aside(2, "k"))]);
     hand.flight(2);
 }

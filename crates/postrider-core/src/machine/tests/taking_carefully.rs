@@ -1,21 +1,9 @@
 //! What is taken beside what, while lanes whose owner died are handled carefully.
 
-use super::by_hand::{Hand, head, row};
-use super::careful::{some_rows, suspected, take, taken_over};
-use super::world::name;
+use super::by_hand::{Hand, head, only, row};
+use super::careful::{record, some_rows, suspected, take, taken_over};
 use crate::machine::Wanted;
 use crate::*;
-
-fn only(destination: usize, row: Row) -> Row {
-    Row { waiting_for: Some(vec![name(destination)]), ..row }
-}
-
-/// Takes the settle under way, and answers it; what it suspects.
-fn record(hand: &mut Hand) -> Vec<(i64, u16)> {
-    let marked = suspected(&hand.settle());
-    hand.settled(&marked.iter().map(|(row, _)| *row).collect::<Vec<_>>());
-    marked
-}
 
 /// Fetches a row that may be sent, and has it delivered.
 fn deliver(hand: &mut Hand, id: i64, key: Option<&str>) {
