@@ -47,7 +47,7 @@ impl Machine {
         }
         match answer {
             Answer::NotMade => self.is_still_wanted(&wanted),
-            Answer::Failed(error) => self.read_failed(now, &wanted, &error),
+            Answer::Failed(error) => self.read_failed(now, ticket, &wanted, &error),
             Answer::Keys(keys) => self.walked(&wanted, &keys),
             Answer::Page(page) => {
                 // A step of a sweep that looked at nothing may not have asked the store anything.
@@ -73,17 +73,32 @@ impl Machine {
             Wanted::New => {
                 self.read_carefully(lanes, &page);
                 self.caught_up(lanes, &page);
+                self.delayed.reading(ticket);
+                if !more {
+                    self.delayed.has_read_everything();
+                }
                 self.admit_all(ticket, lanes, page.rows, Found::Reading);
                 let more = more || self.schedule.is_catching_up();
                 self.schedule.new_answered(now, count, more, self.settings.max_poll_interval);
+                if self.delayed.may_go() {
+                    self.schedule.look_for_due(now);
+                }
             }
-            Wanted::Due(_) => {
+            Wanted::Due(left_out) => {
                 let rows: Vec<(Lane, RowId)> = page.rows.iter().map(|row| (row.lane, row.id)).collect();
+                let waited = self.delayed.len();
                 let admitted = self.admit_all(ticket, lanes, page.rows, Found::Due);
+                if !more {
+                    self.delayed.keep(&left_out, &rows);
+                }
                 self.read_due_carefully(lanes, &rows, more);
+                let begins_to_wait = self.delayed.len() > waited;
                 // What waits for a look would only come again.
-                let more = more && admitted > 0;
+                let more = more && (admitted > 0 || begins_to_wait);
                 self.schedule.due_answered(now, count, more, self.settings.due_interval);
+                if begins_to_wait {
+                    self.schedule.look_for_new(now);
+                }
             }
             Wanted::Key(lane, key) => self.looked(ticket, lanes, lane, &key, page),
             Wanted::Walk(..) => {}
@@ -99,9 +114,12 @@ impl Machine {
         }
     }
 
-    fn read_failed(&mut self, now: Tick, wanted: &Wanted, error: &Error) {
+    fn read_failed(&mut self, now: Tick, ticket: Ticket, wanted: &Wanted, error: &Error) {
         self.is_still_wanted(wanted);
         self.schedule.set_backlog(false);
+        if *wanted == Wanted::New {
+            self.delayed.reading(ticket);
+        }
         self.read_carefully_again();
         let pause = self.store_is_away(error);
         self.schedule.rest(now + pause);
@@ -186,10 +204,7 @@ impl Machine {
         for row in rows {
             let is_early = found == Found::Reading && row.due != Due::Now;
             let is_ours = is_ours.get(usize::from(row.lane.0)).copied().unwrap_or(false);
-            if is_early
-                || !is_ours
-                || !self.is_news(ticket, &row)
-                || (found == Found::Due && self.waits_for_a_look(&row))
+            if is_early || !is_ours || !self.is_news(ticket, &row) || (found == Found::Due && self.waits(&row, ticket))
             {
                 continue;
             }
@@ -221,6 +236,7 @@ impl Machine {
     fn admit(&mut self, row: Row, found: Found, blocked: Destinations) {
         let Some(held) = self.held.get(&row.lane).copied() else { return };
         let id = row.id;
+        self.delayed.admitted(id);
         let key = self.group(&row, found).map(|key| self.keys.place(key, row.lane));
         let owed = self.owed(&row);
         let ends_at = self.ends_at(&row);

@@ -223,9 +223,9 @@ impl Machine {
     }
 
     /// Due rows were read: those that came into the window need not be handled carefully again, and nor need any, where
-    /// these were all. One that waits for a look is due again.
+    /// these were all. One that waits is due again.
     pub(super) fn read_due_carefully(&mut self, lanes: &[HeldLane], rows: &[(Lane, RowId)], more: bool) {
-        let mut waiting = BTreeSet::new();
+        let mut waiting = self.delayed.lanes();
         for (lane, row) in rows {
             let Some(left) = self.careful.lanes.get_mut(lane) else { continue };
             if self.window.contains(*row) {

@@ -1,5 +1,7 @@
 //! Which of the rows that are due may go at once.
 //!
+//! A [delayed](super::delayed) one waits until what was written before it is read.
+//!
 //! A row that was sent to a destination before is the head of its key there: what comes before it was sent with it at the
 //! latest, though another relay may have died before it recorded that. An operator makes others due, too: what he replays,
 //! and the first row behind a head that he discards. Whether something of its key stands before such a row the row does
@@ -11,15 +13,23 @@
 use super::Machine;
 use super::admit::Found;
 use super::destinations::{DestinationIndex, Destinations};
+use super::events::Ticket;
 use crate::row::{Closed, Retrying, Row};
 
 impl Machine {
-    /// Whether a due row waits for a look at its key, which is asked for.
-    pub(super) fn waits_for_a_look(&mut self, row: &Row) -> bool {
+    /// Whether a row that was found by this due read waits: until more is read, or for a look at its key, which is asked for.
+    pub(super) fn waits(&mut self, row: &Row, ticket: Ticket) -> bool {
         // What is over is sent nowhere, and overtakes nothing.
-        if row.retrying == Retrying::No || self.is_over(row) {
+        if self.is_over(row) {
             return false;
         }
+        match row.retrying {
+            Retrying::No => self.waits_for_the_reading(row, ticket),
+            Retrying::Yes => self.waits_for_a_look(row),
+        }
+    }
+
+    fn waits_for_a_look(&mut self, row: &Row) -> bool {
         let Some(key) = self.group(row, Found::Due) else { return false };
         let is_read = self.schedule.is_read_to(row.lane, row.id);
         let record = self.keys.find(&key).and_then(|key| self.keys.get(key));

@@ -25,7 +25,8 @@ pub struct Flight(pub(super) u64);
 pub enum Wanted {
     /// New rows of the lanes held.
     New,
-    /// Rows whose scheduled attempt or delay has come, but not those in the window.
+    /// Rows whose scheduled attempt or delay has come, but not these, which are in the window or wait in the machine; in
+    /// order.
     Due(Vec<RowId>),
     /// The exceptional rows of a key.
     Key(Lane, Key),

@@ -44,6 +44,7 @@ impl Machine {
                     self.held.remove(&held.lane);
                     self.hand_back.leaving.insert(held.lane, self.as_left(held));
                     self.schedule.forget(held.lane);
+                    self.delayed.forget(held.lane);
                 }
                 None if self.owned(wanted.lane).is_some_and(|held| held.term == wanted.term) => {}
                 None => self.hand_back.unknown.push(wanted),

@@ -15,6 +15,7 @@ mod absence;
 mod admit;
 mod answer;
 mod careful;
+mod delayed;
 mod destinations;
 mod due;
 mod events;
@@ -54,6 +55,7 @@ use crate::retry::Jitter;
 use crate::tick::Tick;
 use absence::Absence;
 use careful::{Care, Careful};
+use delayed::Delayed;
 use handback::HandBack;
 use keys::Keys;
 use outlet::{Outlet, Turn};
@@ -93,6 +95,7 @@ pub struct Machine {
     settling: Settling,
     absence: Absence,
     careful: Careful,
+    delayed: Delayed,
     jitter: Jitter,
     /// A logical clock: what was sent and what failed, in order.
     moment: u64,
@@ -117,6 +120,7 @@ impl Machine {
             settling: Settling::default(),
             absence: Absence::default(),
             careful: Careful::default(),
+            delayed: Delayed::default(),
             jitter: Jitter::seeded(settings.seed),
             held: BTreeMap::new(),
             hand_back: HandBack::default(),
@@ -243,7 +247,11 @@ impl Machine {
 
     /// Whether the last reads of every kind found nothing, and nothing is in memory.
     pub fn is_idle(&self) -> bool {
-        self.window.is_empty() && self.is_drained() && self.schedule.is_quiet() && self.keys.is_quiet()
+        self.window.is_empty()
+            && self.is_drained()
+            && self.schedule.is_quiet()
+            && self.keys.is_quiet()
+            && (self.delayed.is_empty() || self.everything_waits())
     }
 
     fn gain(&mut self, now: Tick, lanes: Vec<HeldLane>) {
@@ -274,6 +282,7 @@ impl Machine {
         self.settling.forget_lane(lane);
         self.schedule.forget(lane);
         self.careful.forget(lane);
+        self.delayed.forget(lane);
     }
 
     fn stop(&mut self) {

@@ -107,6 +107,14 @@ impl Schedule {
         self.due_is_quiet = false;
     }
 
+    pub(super) fn look_for_new(&mut self, now: Tick) {
+        self.next_new = self.next_new.min(now);
+    }
+
+    pub(super) fn look_for_due(&mut self, now: Tick) {
+        self.next_due = self.next_due.min(now);
+    }
+
     /// When the next read is due; far away while one is under way.
     pub(super) fn next(&self, now: Tick) -> Tick {
         self.next_but_new(now).min(if self.is_reading() { Tick::FAR } else { self.next_new.max(self.rest_until) })
@@ -351,7 +359,7 @@ impl Machine {
         match kind {
             Kind::New => (now >= self.schedule.next_new && !self.everything_waits()).then_some((Wanted::New, free)),
             Kind::Due if now < self.schedule.next_due => None,
-            Kind::Due => Some((Wanted::Due(self.window.scheduled()), free.min(DUE_PAGE))),
+            Kind::Due => Some((Wanted::Due(self.left_out_of_due()), free.min(DUE_PAGE))),
             Kind::Look => {
                 let key = self.next_look()?;
                 let record = self.keys.get(key)?;
@@ -366,6 +374,14 @@ impl Machine {
             }
             Kind::Sweep => self.next_step(now).map(|after| (Wanted::Sweep(after), free)),
         }
+    }
+
+    /// The rows that the due query could bring for nothing, in order.
+    fn left_out_of_due(&self) -> Vec<RowId> {
+        let mut rows = self.window.scheduled();
+        rows.extend(self.delayed.not_yet());
+        rows.sort_unstable();
+        rows
     }
 
     /// The next key whose exceptional rows are to be looked at. What stands before it may have changed since it was

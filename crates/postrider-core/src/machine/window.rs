@@ -195,12 +195,9 @@ impl Window {
         self.rows.len() < self.max_rows && self.bytes < self.max_bytes
     }
 
-    /// The rows that the due query could bring again, in order.
+    /// The rows that the due query could bring again.
     pub(super) fn scheduled(&self) -> Vec<RowId> {
-        let scheduled = self.iter().filter(|(_, entry)| entry.scheduled);
-        let mut rows: Vec<_> = scheduled.map(|(row, _)| row).collect();
-        rows.sort_unstable();
-        rows
+        self.iter().filter(|(_, entry)| entry.scheduled).map(|(row, _)| row).collect()
     }
 
     fn iter(&self) -> impl Iterator<Item = (RowId, &Entry)> {

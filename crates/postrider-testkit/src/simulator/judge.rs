@@ -330,8 +330,8 @@ impl World {
     }
 
     /// First deliveries of a key at a destination: a message whose transaction had committed before another one began
-    /// (or had the key's lock before it) comes first; within a transaction the first written does. Without a key, all
-    /// messages are one order.
+    /// (or had the key's lock before it) comes first; within a transaction the first written does. A delayed message is
+    /// waited for by none of them. Without a key, all messages are one order.
     fn judge_order(&mut self, place: usize, key: Option<usize>) {
         let mut seen = vec![false; self.ledger.fates.len()];
         let mut first: Vec<i64> = Vec::new();
@@ -342,7 +342,7 @@ impl World {
             let draft = &self.plan.drafts[fate.draft];
             // One that was deleted while it was on its way waits for nobody, and nobody for it: it may arrive at any time.
             let apart = fate.replayed || fate.dead || fate.deleted;
-            let excused = draft.poison.is_some() || draft.delay.is_some() || apart;
+            let excused = draft.poison.is_some() || apart;
             if (key.is_none() || draft.key == key) && !excused && !std::mem::replace(&mut seen[at], true) {
                 first.push(row);
             }
@@ -360,7 +360,8 @@ impl World {
                 Some(locking.1)
             } else {
                 let beside = first[at + 1..].iter().find(|other| {
-                    self.plan.drafts[self.ledger.draft(**other)].transaction == draft.transaction && **other < row
+                    let draft_of_other = &self.plan.drafts[self.ledger.draft(**other)];
+                    draft_of_other.transaction == draft.transaction && **other < row && draft_of_other.delay.is_none()
                 });
                 beside.copied()
             };
@@ -368,6 +369,9 @@ impl World {
                 let text = format!("#{row} came to destination {place} before #{earlier} of its key");
                 self.violated("P3", text, vec![row, earlier]);
                 return;
+            }
+            if draft.delay.is_some() {
+                continue;
             }
             any = any.min((committed, row));
             if draft.locked.is_some() {

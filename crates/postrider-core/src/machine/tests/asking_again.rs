@@ -125,7 +125,8 @@ fn the_read_of_due_rows_leaves_out_those_in_memory_that_it_could_bring_and_names
         *message = std::sync::Arc::new(Message::clone(message).deliver_at(at));
     }
     hand.give_new(vec![row(1, Some("a"))]);
-    hand.give_due(vec![freed(2, "b"), delayed]);
+    hand.give_due(vec![freed(2, "b"), delayed.clone()]);
+    hand.give_due(vec![delayed]);
     let read = hand.read(due).unwrap();
     assert_eq!(read.wanted, Wanted::Due(vec![RowId(2), RowId(3)]));
 }

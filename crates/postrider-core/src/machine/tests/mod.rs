@@ -11,6 +11,7 @@ mod careful;
 mod catching_up;
 mod closed_meanwhile;
 mod crossing;
+mod delayed;
 mod destinations;
 mod ending_carefully;
 mod expiry;
