@@ -24,7 +24,7 @@ pub enum Class {
     Bulk,
     /// No broker takes them: they must die, alone.
     Poison,
-    /// They are for later; they lock nothing.
+    /// They are for later, or stand among those; they lock nothing.
     Delayed,
     /// They are worth nothing soon: delivered until then, or dead; they lock nothing.
     Expiring,

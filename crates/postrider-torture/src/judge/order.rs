@@ -51,17 +51,13 @@ pub fn serialised(case: &Case<'_>) -> Finding {
 }
 
 /// I3b: of two transactions, one of which began after the other was acknowledged, the messages keep that order; in
-/// every class of keys.
+/// every class of keys. What is for later takes its place when it is due: nothing waits for it until then.
 pub fn unserialised(case: &Case<'_>) -> Finding {
     let mut finding = Finding::new("I3b", "what began after another's commit was acknowledged comes after it");
     let mut first: HashMap<Key, Vec<Uuid>> = HashMap::new();
     let mut seen: HashSet<Uuid> = HashSet::new();
     for delivered in &case.record.delivered {
-        // What is for later takes its place when it is due.
-        let Some(written) = case.record.written.get(&delivered.id).filter(|written| written.not_before == Moment(0))
-        else {
-            continue;
-        };
+        let Some(written) = case.record.written.get(&delivered.id) else { continue };
         if seen.insert(delivered.id) {
             first.entry(written.key).or_default().push(delivered.id);
         }
@@ -79,7 +75,8 @@ pub fn unserialised(case: &Case<'_>) -> Finding {
                     format!("key {key}: {id} (begun at {}) came before {later} (acknowledged at {at})", written.begun)
                 });
             }
-            if written.outcome == Outcome::Committed && written.acknowledged < earliest.0 {
+            let is_waited_for = written.outcome == Outcome::Committed && written.not_before == Moment(0);
+            if is_waited_for && written.acknowledged < earliest.0 {
                 earliest = (written.acknowledged, *id);
             }
         }

@@ -138,6 +138,17 @@ fn what_comes_before_its_time_or_after_its_end_is_seen() {
 }
 
 #[test]
+fn what_is_for_later_and_goes_before_what_was_written_before_it_is_seen() {
+    let run = |for_later: u32, order: &[u32]| {
+        let run = disturbed(Class::Delayed, 2).delivers(order);
+        run.changes(|run| run.record.written.get_mut(&id(for_later)).unwrap().not_before = Moment(99 * SECOND)).broken()
+    };
+    assert_eq!(run(2, &[1, 2]), [""; 0]);
+    assert_eq!(run(2, &[2, 1]), ["I3b"]);
+    assert_eq!(run(1, &[2, 1]), [""; 0], "it takes its place when it is due");
+}
+
+#[test]
 fn successors_of_a_held_message_that_go_before_it_are_seen() {
     assert_eq!(Run::of(Class::Held, 3).delivers(&[1, 2, 3]).broken(), [""; 0], "however long they waited");
     assert_eq!(Run::of(Class::Held, 3).delivers(&[1, 3, 2]).broken(), ["I3", "I3b"]);

@@ -31,6 +31,8 @@ const POISON_BYTES: usize = 80 << 10;
 const SICK_BYTES: usize = 40 << 10;
 /// How many messages of the keys that can be held are such.
 const SICK: f64 = 0.07;
+/// How many messages of the keys with delayed ones are such.
+const LATER: f64 = 0.6;
 /// Keys that one bulk transaction writes to, all of them always in the same order.
 const BULK_KEYS: u16 = 16;
 const UNSERIALISED_KEYS: u16 = 30;
@@ -62,7 +64,7 @@ pub enum Act {
     Idle,
     /// Writes what no broker takes.
     Poison,
-    /// Writes what is for later.
+    /// Writes what is for later, or what stands before that.
     Delayed,
     /// Writes what has an end soon, sometimes before COMMIT.
     Expiring,
@@ -188,7 +190,7 @@ impl Hand {
         };
         let in_millis = |millis: u64| begun.after(Duration::from_millis(millis));
         let (not_before, not_after) = match key.class {
-            Class::Delayed => (in_millis(500 + self.random.below(3500)), Moment::NEVER),
+            Class::Delayed if self.random.chance(LATER) => (in_millis(500 + self.random.below(3500)), Moment::NEVER),
             Class::Expiring => (Moment(0), in_millis(50 + self.random.below(2000))),
             _ => (Moment(0), Moment::NEVER),
         };
