@@ -88,6 +88,7 @@ const FIELDS: [Field; 2] = [
                 optimised: "0",
                 words: &[
                     "--cargo-arg=--lib",
+                    "--cargo-arg=--test=building",
                     "--cargo-arg=--test=documented_metrics",
                     "--cargo-arg=--test=one_order",
                     "--cargo-arg=--test=relaying",
