@@ -68,6 +68,9 @@ pub trait Source: Send + Debug {
     /// one with another term is new.
     ///
     /// Brings pending rows whose retry is not scheduled. Delayed ones may come, marked by their `due`.
+    ///
+    /// A reading of several pages ends: what is committed after its first page may be left to the next one. When it has
+    /// ended (`more` is false), everything has come that had been committed when its first page was asked for.
     async fn read(&mut self, lanes: &[HeldLane], room: Room) -> Result<Page>;
 
     /// Pending rows whose scheduled attempt or delay has come, except those in `window`, by due time and id.

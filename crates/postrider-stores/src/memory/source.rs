@@ -15,11 +15,13 @@ use crate::page::Filling;
 pub(super) struct MemorySource {
     store: MemoryStore,
     read: BTreeMap<Lane, (Term, RowId)>,
+    /// Where the reading under way ends.
+    until: Option<RowId>,
 }
 
 impl MemorySource {
     pub(super) fn new(store: MemoryStore) -> Self {
-        Self { store, read: BTreeMap::new() }
+        Self { store, read: BTreeMap::new(), until: None }
     }
 
     fn follow(&mut self, lanes: &[HeldLane]) {
@@ -43,7 +45,10 @@ impl Source for MemorySource {
         let mut filling = Filling::new(room);
         let mut page = Page::EMPTY;
         let mut passed = from;
-        for (id, stored) in tables.rows.range((Bound::Excluded(from), Bound::Unbounded)) {
+        let highest = tables.rows.last_key_value().map_or(from, |(id, _)| *id);
+        // What was read before the reading began may lie behind its end, where rows were removed.
+        let until = self.until.unwrap_or(highest).max(from);
+        for (id, stored) in tables.rows.range((Bound::Excluded(from), Bound::Included(until))) {
             let unread = self.read.get(&stored.lane).is_some_and(|(_, last)| last < id);
             let waits = stored.message.deliver_at.is_some_and(|at| at > now);
             if unread && stored.ordinary() && !waits {
@@ -58,6 +63,7 @@ impl Source for MemorySource {
         for (_, last) in self.read.values_mut() {
             *last = passed.max(*last);
         }
+        self.until = page.more.then_some(until);
         if page.more {
             page.reached = self.read.iter().map(|(lane, (_, last))| (*lane, *last)).collect();
         }

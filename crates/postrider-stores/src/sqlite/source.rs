@@ -23,6 +23,7 @@ const STEP_ROWS: i64 = 2_000;
 const MOST_NONSENSE: i64 = 64;
 
 const SEQUENCE: &str = "select seq from sqlite_sequence where name = '{p}outbox'";
+const LAST: &str = r#"select max(id) from "{p}outbox""#;
 
 /// The state is not in the where clause: rows that are passed over count against the limit, which keeps the walk short.
 const NEXT: &str = columns_of_found!(
@@ -85,6 +86,8 @@ pub(super) struct SqliteSource {
     lanes: LaneCount,
     cohorts: Cohorts,
     turn: usize,
+    /// Where the reading under way ends.
+    until: Option<i64>,
     /// The connection and its data version at which everything had been read.
     exhausted: Option<(u64, i64)>,
     /// Where the due query goes on, when it has looked at its most without reaching the end.
@@ -98,6 +101,7 @@ impl SqliteSource {
             lanes,
             cohorts: Cohorts::default(),
             turn: 0,
+            until: None,
             exhausted: None,
             due_after: DUE_START,
         }
@@ -118,8 +122,8 @@ impl Source for SqliteSource {
         let opened = self.link.opened();
         let exhausted = self.exhausted.filter(|(connection, _)| *connection == opened).map(|(_, version)| version);
         self.turn = self.turn.wrapping_add(1);
-        let (walk, count) =
-            (Walk { cohorts: self.cohorts.clone(), turn: self.turn, room, held: lanes.to_vec() }, self.lanes);
+        let (cohorts, turn, until) = (self.cohorts.clone(), self.turn, self.until);
+        let (walk, count) = (Walk { cohorts, turn, until, room, held: lanes.to_vec() }, self.lanes);
         let read = self.link.run(move |session| {
             // Before the rows: a commit in between makes the next call read again.
             let version = data_version(session)?;
@@ -129,8 +133,10 @@ impl Source for SqliteSource {
             let walked = session.reading("reading new messages", |statements| walk.step(statements, count))?;
             Ok(Some((version, walked)))
         });
-        let Some((version, (cohorts, page))) = read.await? else { return Ok(Page::EMPTY) };
-        self.exhausted = (!page.more && cohorts.len() == 1).then_some((self.link.opened(), version));
+        let Some((version, Walked { cohorts, page, until, rest })) = read.await? else { return Ok(Page::EMPTY) };
+        let is_exhausted = !page.more && rest == Rest::None && cohorts.len() == 1;
+        self.exhausted = is_exhausted.then_some((self.link.opened(), version));
+        self.until = page.more.then_some(until);
         self.cohorts = cohorts;
         Ok(page)
     }
@@ -256,18 +262,40 @@ impl Source for SqliteSource {
 struct Walk {
     cohorts: Cohorts,
     turn: usize,
+    /// Where the reading under way ends; none where this read begins one.
+    until: Option<i64>,
     room: Room,
     held: Vec<HeldLane>,
 }
 
+/// What came of it.
+struct Walked {
+    cohorts: Cohorts,
+    page: Page,
+    until: i64,
+    rest: Rest,
+}
+
+/// Whether anything lies behind the end of the reading.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    None,
+    Some,
+}
+
 impl Walk {
-    fn step(mut self, statements: &Statements<'_>, lanes: LaneCount) -> Done<(Cohorts, Page)> {
+    fn step(mut self, statements: &Statements<'_>, lanes: LaneCount) -> Done<Walked> {
         let sequence: i64 = statements.first(SEQUENCE, [], |row| row.get(0))?.unwrap_or(0);
         if sequence < self.cohorts.highest() {
             // An older state of the file was restored: its ids will be given again.
             self.cohorts.restart();
-            return Ok((self.cohorts, Page { discontinued: true, more: true, ..Page::EMPTY }));
+            let page = Page { discontinued: true, more: true, ..Page::EMPTY };
+            return Ok(Walked { cohorts: self.cohorts, page, until: sequence, rest: Rest::Some });
         }
+        // Ids are given in the order of the commits: what is committed from now on lies behind it.
+        let end = statements.first(LAST, [], |row| row.get::<_, Option<i64>>(0))?.flatten().unwrap_or(0);
+        let until = self.until.unwrap_or(end).max(self.cohorts.highest());
+        let rest = if until < end { Rest::Some } else { Rest::None };
         let now = statements.now()?;
         let most = i64::try_from(self.room.rows.saturating_mul(4)).unwrap_or(i64::MAX).clamp(1_000, MOST_LOOKED_AT);
         let mut gathering = Gathering::new(self.room);
@@ -275,7 +303,7 @@ impl Walk {
         let cohorts = self.cohorts.len();
         for index in (0..cohorts).map(|place| (place + self.turn) % cohorts) {
             let Some(cohort) = self.cohorts.get(index) else { continue };
-            let (from, to) = (cohort.last, self.cohorts.meets(index).unwrap_or(i64::MAX));
+            let (from, to) = (cohort.last, self.cohorts.meets(index).unwrap_or(until));
             let mut looked_at = 0;
             let mut last = from;
             let full = !statements.each(NEXT, params![from, to, most, now.0], |row| {
@@ -289,7 +317,7 @@ impl Walk {
             })?;
             if full || looked_at == most {
                 short = true;
-            } else if to < i64::MAX {
+            } else {
                 last = to;
             }
             self.cohorts.advance(index, last);
@@ -301,7 +329,7 @@ impl Walk {
             page.reached = self.cohorts.reached();
         }
         close(statements, lanes, &mut page.rows)?;
-        Ok((self.cohorts, page))
+        Ok(Walked { cohorts: self.cohorts, page, until, rest })
     }
 }
 

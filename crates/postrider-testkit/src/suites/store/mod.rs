@@ -96,6 +96,7 @@ macro_rules! store_suite {
                 a_row_that_breaks_the_grammar_is_malformed
                 the_sweep_finds_what_is_pending_and_nothing_else
                 many_rows_in_small_pages_are_each_read_once
+                a_reading_ends_however_much_is_written_meanwhile
             }
             settling {
                 a_delivered_row_is_gone

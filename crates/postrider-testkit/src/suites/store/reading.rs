@@ -308,3 +308,26 @@ pub async fn many_rows_in_small_pages_are_each_read_once(harness: &dyn StoreHarn
     let distinct: BTreeSet<RowId> = rows.iter().map(|row| row.id).collect();
     assert_eq!((rows.len(), distinct.len()), (2_500, 2_500));
 }
+
+/// What is delayed waits for the end of a reading, and does not starve where more is written than goes.
+pub async fn a_reading_ends_however_much_is_written_meanwhile(harness: &dyn StoreHarness) {
+    let mut bench = Bench::new(harness).await;
+    let lanes = bench.lanes.clone();
+    let of_one_key = |count: usize| std::iter::repeat_with(|| keyed("k")).take(count).collect::<Vec<_>>();
+    let mut read = 0;
+    for reading in 0..3 {
+        harness.write(&of_one_key(6)).await;
+        let mut pages = 0;
+        loop {
+            let page = bench.source.read(&lanes, Room { rows: 2, bytes: 1 << 20 }).await.unwrap();
+            (read, pages) = (read + page.rows.len(), pages + 1);
+            if !page.more {
+                break;
+            }
+            assert!(pages < 60, "reading {reading} does not end");
+            harness.write(&of_one_key(2)).await;
+        }
+    }
+    let rest = bench.read().await.len();
+    assert!(read >= 18 && rest > 0, "{read} and {rest}: nothing was written meanwhile");
+}
