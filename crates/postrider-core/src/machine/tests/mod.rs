@@ -9,6 +9,7 @@ mod by_hand;
 mod calls;
 mod careful;
 mod catching_up;
+mod closed_keys;
 mod closed_meanwhile;
 mod crossing;
 mod delayed;
