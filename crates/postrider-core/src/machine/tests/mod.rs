@@ -26,6 +26,7 @@ mod hurrying;
 mod in_memory;
 mod leaving;
 mod looking;
+mod looking_again;
 mod one_order;
 mod order;
 mod ordering;
