@@ -37,6 +37,7 @@ mod probing_carefully;
 mod random;
 mod reading_carefully;
 mod recording;
+mod remembered_topics;
 mod rng;
 mod settling_ahead;
 mod shedding;
