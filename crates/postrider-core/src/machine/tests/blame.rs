@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::broker::{Mode, Poison};
 use super::by_hand::{Hand, freed, row};
 use super::world::World;
-use crate::machine::Note;
+use crate::machine::{Event, Note};
 use crate::*;
 
 const OUTAGES: [Mode; 5] = [
@@ -133,6 +133,35 @@ fn an_attempt_that_was_never_sent_is_no_first_failure() {
     hand.publish(flight, Some(ErrorKind::Unavailable));
     assert!(hand.settles.is_empty(), "charged: {:?}", hand.settles);
     assert!(hand.attempts.iter().all(|attempt| *attempt == 1), "{:?}", hand.attempts);
+}
+
+/// Only on a shared connection a neighbour may have broken it.
+#[test]
+fn on_a_connection_of_its_own_a_second_failure_is_charged_though_the_message_travels_with_others() {
+    let mut hand = Hand::new(1);
+    let fails_beside = |hand: &mut Hand, other: i64| {
+        let (_, flight, rows) = hand.flights.remove(0);
+        assert_eq!(rows, [1, other]);
+        let failed = Published::Failed(Error::new(ErrorKind::Unknown, "scripted"));
+        hand.machine.on(hand.now, Event::Published(flight, vec![failed, Published::Accepted(Accepted::FRESH)]));
+        hand.act();
+        let mut attempts = Vec::new();
+        while !hand.settles.is_empty() {
+            let batch = hand.settle();
+            attempts.extend(batch.iter().filter(|one| one.row == RowId(1)).map(charged));
+            hand.settled(&batch.iter().map(|one| one.row.0).collect::<Vec<_>>());
+        }
+        attempts
+    };
+    hand.give_new(vec![row(1, Some("a")), row(2, Some("b"))]);
+    assert_eq!(fails_beside(&mut hand, 2), [false]);
+    hand.give_new(vec![row(3, None)]);
+    let accepted_since = hand.flight(3);
+    hand.publish(accepted_since, None);
+    hand.settle();
+    hand.settled(&[3]);
+    hand.give_due(vec![freed(1, "a"), freed(4, "b")]);
+    assert_eq!(fails_beside(&mut hand, 4), [true]);
 }
 
 fn charged(settlement: &Settlement) -> bool {

@@ -89,7 +89,9 @@ fn a_reading_goes_on_towards_the_present_of_its_first_read_though_that_failed() 
     let read = hand.read(|wanted| *wanted == Wanted::New).unwrap();
     let failed = Answer::Failed(Error::new(ErrorKind::Unavailable, "scripted"));
     hand.machine.on(hand.now, Event::Answered(read, failed));
-    let due = due_in_backlog(&mut hand);
+    hand.now = hand.now + Duration::from_secs(9);
+    let due = next(&mut hand);
+    assert!(a_due_read(&due.wanted), "no other read began it: {due:?}");
     hand.answer(due, vec![row(2, Some("k"))], false);
     new(&mut hand, Vec::new(), false);
     let due = due_in_backlog(&mut hand);
@@ -159,11 +161,64 @@ fn while_one_waits_nothing_is_idle_and_one_that_is_gone_waits_no_more() {
 #[test]
 fn it_waits_no_more_where_its_lane_was_lost() {
     let mut hand = Hand::new(1);
-    hand.give_due(vec![row(2, Some("k"))]);
+    let due = due_in_backlog(&mut hand);
+    hand.answer(due, vec![row(2, Some("k"))], false);
     hand.lose();
     hand.gain();
-    let due = hand.read(a_due_read).unwrap();
-    assert!(left_out(&due).is_empty());
+    assert!(left_out(&due_in_backlog(&mut hand)).is_empty());
+}
+
+/// The last reads of every kind found nothing, but one of them left it out.
+#[test]
+fn while_one_waits_that_no_read_may_bring_nothing_is_idle() {
+    let mut hand = Hand::new(1);
+    let due = due_in_backlog(&mut hand);
+    hand.answer(due, vec![row(2, Some("k"))], false);
+    new(&mut hand, Vec::new(), true);
+    new(&mut hand, Vec::new(), false);
+    hand.now = hand.now + Duration::from_secs(9);
+    let due = next(&mut hand);
+    assert_eq!(left_out(&due), [RowId(2)]);
+    hand.answer(due, Vec::new(), false);
+    assert!(!hand.machine.is_idle());
+}
+
+/// A source takes the lane for one that it has read, and is to forget that first.
+#[test]
+fn a_reading_that_left_its_lane_out_is_not_enough() {
+    let mut hand = Hand::new(1);
+    hand.lose();
+    hand.gain_again(Start::Clean);
+    hand.give_due(vec![row(2, Some("k"))]);
+    let read = hand.read(|wanted| *wanted == Wanted::New).unwrap();
+    assert_eq!(read.lanes, []);
+    hand.answer(read, Vec::new(), false);
+    hand.give_due(vec![row(2, Some("k"))]);
+    assert!(sent(&hand).is_empty(), "its lane is not read");
+    hand.give_new(vec![row(1, Some("k"))]);
+    hand.give_due(vec![row(2, Some("k"))]);
+    assert_eq!(sent(&hand), [1]);
+}
+
+#[test]
+fn it_waits_no_more_where_its_lane_goes_back_though_something_of_that_is_on_its_way() {
+    let mut hand = Hand::new(1);
+    hand.give_new(vec![row(1, None)]);
+    let due = due_in_backlog(&mut hand);
+    hand.answer(due, vec![row(2, Some("k"))], false);
+    let other = HeldLane { lane: Lane(1), term: Term(1), start: Start::Clean };
+    hand.machine.on(hand.now, Event::Gained(vec![other]));
+    hand.hand_back();
+    assert!(hand.released.is_empty());
+    assert!(left_out(&due_in_backlog(&mut hand)).is_empty());
+}
+
+#[test]
+fn what_is_left_out_is_told_in_order_whether_it_waits_or_is_in_memory() {
+    let mut hand = Hand::new(1);
+    let due = due_in_backlog(&mut hand);
+    hand.answer(due, vec![row(2, Some("k")), retrying(5, "other"), row(9, Some("k"))], false);
+    assert_eq!(left_out(&due_in_backlog(&mut hand)), [2, 5, 9].map(RowId));
 }
 
 /// Otherwise nothing would bring its retry.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::broker::{Mode, Poison};
-use super::by_hand::{Hand, aside, retrying, row};
+use super::by_hand::{Hand, aside, head, retrying, row};
 use super::world::{Happening, World};
 use crate::machine::*;
 use crate::*;
@@ -314,4 +314,50 @@ fn an_end_that_nothing_reaches_costs_no_read_and_no_write() {
     };
     let without = played(&|_| ());
     assert_eq!(without, played(&|policy| policy.max_age = Some(Duration::from_secs(3_600))));
+}
+
+/// Its message may ask for another one, which its head does not tell.
+#[test]
+fn the_maximum_age_of_a_topic_ends_a_head_unless_its_message_may_have_changed_it() {
+    for has_retry in [true, false] {
+        let max_age = Some(Duration::from_secs(1));
+        let limited = |settings: &mut Settings| settings.retry.iter_mut().for_each(|(_, one)| one.max_age = max_age);
+        let mut hand = Hand::with(1, limited);
+        hand.lose();
+        hand.gain_as(Start::Careful);
+        let mut row = head(1, Some("k"), 0);
+        row.lifetime = Lifetime { age: Duration::from_secs(2), expires: Expires::ByPolicy };
+        let Content::Head(head) = &mut row.content else { unreachable!() };
+        head.has_retry = has_retry;
+        hand.give_new(vec![row]);
+        let outcome = hand.settle().remove(0).outcome;
+        match has_retry {
+            true => assert!(matches!(outcome, Outcome::Suspected { .. }), "its message is looked at: {outcome:?}"),
+            false => assert!(matches!(outcome, Outcome::Dead { reason: DeadReason::Expired, .. }), "{outcome:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_message_that_is_over_dies_though_no_route_leads_it_anywhere() {
+    let mut hand = Hand::with(1, |settings| settings.routes.clear());
+    hand.give_new(vec![expired(Duration::ZERO, row(1, Some("k")))]);
+    let settled = hand.settle();
+    assert!(matches!(settled[0].outcome, Outcome::Dead { reason: DeadReason::Expired, .. }), "{settled:?}");
+}
+
+#[test]
+fn a_message_that_is_over_dies_where_it_is_owed_to_a_destination_that_is_not_configured_and_to_no_other_any_more() {
+    let mut hand = Hand::new(1);
+    let gone = DestinationName::new("gone");
+    let owed = Some(vec![DestinationName::new("a"), gone.clone()]);
+    hand.give_new(vec![expired(Duration::from_millis(50), Row { waiting_for: owed, ..row(1, Some("k")) })]);
+    let flight = hand.flight(1);
+    hand.now = hand.now + Duration::from_millis(60);
+    hand.act();
+    hand.publish(flight, None);
+    let Outcome::Dead { reason: DeadReason::Expired, waiting_for, .. } = hand.settle().remove(0).outcome else {
+        panic!("it is over")
+    };
+    assert_eq!(waiting_for, Some(vec![gone]));
 }

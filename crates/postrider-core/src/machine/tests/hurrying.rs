@@ -7,7 +7,7 @@ use super::by_hand::{Hand, row};
 use crate::machine::DestinationIndex;
 use crate::*;
 
-fn of(topic: &str, id: i64) -> Row {
+pub fn of(topic: &str, id: i64) -> Row {
     let row = row(id, None);
     let Content::Message(message) = &row.content else { unreachable!() };
     let message = Message { topic: Topic::unchecked(topic), ..(**message).clone() };

@@ -1,6 +1,9 @@
 //! A full window of rows that wait for a paused destination.
 
+use std::time::Duration;
+
 use super::by_hand::{Hand, aside, only, row};
+use super::world::name;
 use crate::machine::{DestinationIndex, Event, Wanted};
 use crate::*;
 
@@ -54,4 +57,56 @@ fn a_row_that_left_memory_for_want_of_room_goes_when_its_destination_goes_on() {
     hand.give_to(|wanted| matches!(wanted, Wanted::Walk(..)), vec![aside(2, "k")]);
     hand.give_to(|wanted| matches!(wanted, Wanted::Key(..)), vec![only(0, aside(2, "k"))]);
     hand.flight(2);
+}
+
+/// The first of two destinations pauses, and what there is to probe it with is on its way. Then the message behind one whose
+/// end is being recorded waits for it, and the window is full.
+fn behind_one_that_ends(mut hand: Hand) {
+    assert!(hand.machine.destinations()[0].paused.is_some());
+    assert_eq!(hand.flights[0].2, [9]);
+    hand.give_new(vec![only(1, row(3, None))]);
+    assert_eq!(hand.machine.window().0, 4);
+    assert!(hand.settles.is_empty(), "it left memory for want of room: {:?}", hand.settles);
+    hand.settled(&[1]);
+    let probe = hand.flight(9);
+    hand.publish(probe, None);
+    hand.flight(2);
+}
+
+fn until_something_is_sent(hand: &mut Hand) {
+    while hand.flights.is_empty() {
+        match hand.read.take() {
+            Some(read) => hand.answer(read, Vec::new(), false),
+            None => hand.wait(),
+        }
+    }
+}
+
+/// A key that sends nothing yet is not what the line of a destination is crowded with.
+#[test]
+fn a_message_behind_one_that_is_given_up_stays_in_memory_during_a_pause_until_that_is_recorded() {
+    let mut hand = Hand::with_window(2, 4);
+    let last = Row { attempts: 3, progress: [(name(0), 3)].into_iter().collect(), ..row(1, Some("k")) };
+    hand.give_new(vec![only(0, row(9, None))]);
+    hand.give_new(vec![only(0, last)]);
+    hand.give_new(vec![only(0, row(2, Some("k")))]);
+    let (pausing, refused) = (hand.flight(9), hand.flight(1));
+    hand.publish(pausing, Some(ErrorKind::Unavailable));
+    hand.publish(refused, Some(ErrorKind::Rejected));
+    assert!(matches!(hand.settle()[..], [Settlement { row: RowId(1), outcome: Outcome::Dead { .. }, .. }]));
+    until_something_is_sent(&mut hand);
+    behind_one_that_ends(hand);
+}
+
+#[test]
+fn a_message_behind_one_that_is_over_stays_in_memory_during_a_pause_until_that_is_recorded() {
+    let mut hand = Hand::with_window(2, 4);
+    hand.give_new(vec![only(0, row(9, None))]);
+    let pausing = hand.flight(9);
+    hand.publish(pausing, Some(ErrorKind::Unavailable));
+    until_something_is_sent(&mut hand);
+    let over = Lifetime { expires: Expires::In(Duration::ZERO), ..Lifetime::default() };
+    hand.give_new(vec![only(0, Row { lifetime: over, ..row(1, Some("k")) }), only(0, row(2, Some("k")))]);
+    assert!(matches!(hand.settle()[..], [Settlement { row: RowId(1), outcome: Outcome::Dead { .. }, .. }]));
+    behind_one_that_ends(hand);
 }

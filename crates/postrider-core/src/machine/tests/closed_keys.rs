@@ -1,0 +1,92 @@
+//! A key of which a message failed is closed until that is recorded, and one whose message is given up goes on in memory.
+
+use super::by_hand::{Hand, only, retrying, row};
+use super::world::name;
+use crate::machine::Event;
+use crate::*;
+
+fn rows(batch: &[Settlement]) -> Vec<i64> {
+    batch.iter().map(|settlement| settlement.row.0).collect()
+}
+
+fn sent(hand: &Hand) -> Vec<(usize, Vec<i64>)> {
+    hand.flights.iter().map(|(place, _, rows)| (place.get(), rows.clone())).collect()
+}
+
+/// The next attempt at it is the last one at the first destination.
+fn on_its_last_attempt(row: Row) -> Row {
+    Row { attempts: 3, progress: [(name(0), 3)].into_iter().collect(), ..row }
+}
+
+/// The first message of a call is refused, and the other one was not sent for that.
+fn refuse_the_first_of_two(hand: &mut Hand) {
+    let (flight, rows) = hand.flight(1);
+    assert_eq!(rows, 2);
+    let refused = Published::Failed(Error::new(ErrorKind::Rejected, "scripted"));
+    hand.machine.on(hand.now, Event::Published(flight, vec![refused, Published::NotSent]));
+    hand.act();
+}
+
+/// A message of the key is on its way, and what becomes of one behind it is being recorded.
+fn before_one_that_is_recorded(behind: Row) -> Hand {
+    let mut hand = Hand::with(1, |settings| settings.on_dead = vec![(TopicPattern::every(), OnDead::Hold)]);
+    hand.give_due(vec![retrying(1, "k")]);
+    hand.give_new(vec![behind]);
+    hand
+}
+
+/// What comes behind it need not go through the table: nothing will be sent of it before the end is recorded.
+#[test]
+fn a_successor_of_a_message_that_is_given_up_waits_in_memory_until_that_is_recorded() {
+    let mut hand = Hand::new(1);
+    hand.give_new(vec![on_its_last_attempt(row(1, Some("k"))), row(2, Some("k"))]);
+    refuse_the_first_of_two(&mut hand);
+    let batch = hand.settle();
+    assert_eq!(rows(&batch), [1]);
+    assert!(matches!(batch[0].outcome, Outcome::Dead { .. }), "{batch:?}");
+    assert_eq!(sent(&hand), [], "its end is not recorded");
+    hand.settled(&[1]);
+    assert_eq!(sent(&hand), [(0, vec![2])]);
+}
+
+/// Should it fail there for now, it is tried again wherever it is owed.
+#[test]
+fn while_a_message_is_on_its_way_elsewhere_its_last_failure_lets_nothing_pass_it() {
+    let mut hand = Hand::new(2);
+    hand.give_new(vec![on_its_last_attempt(row(1, Some("k"))), only(0, row(2, Some("k")))]);
+    refuse_the_first_of_two(&mut hand);
+    assert_eq!(sent(&hand), [(1, vec![1])], "its successor passed it");
+    let elsewhere = hand.flight(1);
+    hand.publish(elsewhere, Some(ErrorKind::Rejected));
+    assert_eq!(rows(&hand.settle()), [2]);
+    hand.settled(&[2]);
+    let batch = hand.settle();
+    assert!(matches!(batch[0].outcome, Outcome::Retry { waiting_for: None, .. }), "{batch:?}");
+    assert_eq!(sent(&hand), [], "its successor passed it");
+}
+
+/// Another one of its key that was tried before is due meanwhile: an operator replayed the first.
+#[test]
+fn a_key_whose_message_failed_stays_closed_though_another_one_of_it_leaves_memory() {
+    let mut hand = before_one_that_is_recorded(row(2, Some("k")));
+    let flight = hand.flight(1);
+    hand.publish(flight, Some(ErrorKind::Rejected));
+    assert_eq!(rows(&hand.settle()), [2]);
+    hand.settled(&[2]);
+    assert!(matches!(hand.settles[0][..], [Settlement { row: RowId(1), outcome: Outcome::Retry { .. }, .. }]));
+    hand.give_due(vec![retrying(5, "k")]);
+    assert_eq!(sent(&hand), [], "it passed the one that failed");
+}
+
+#[test]
+fn a_key_whose_message_failed_stays_closed_though_one_that_holds_it_unsent_leaves_memory() {
+    let malformed = Content::Malformed { id: None, key: Some(Key::unchecked("k")), reason: "scripted".to_owned() };
+    let mut hand = before_one_that_is_recorded(Row { content: malformed, ..row(2, Some("k")) });
+    let flight = hand.flight(1);
+    hand.publish(flight, Some(ErrorKind::Rejected));
+    assert!(matches!(hand.settle()[..], [Settlement { row: RowId(2), outcome: Outcome::Holding { .. }, .. }]));
+    hand.settled(&[2]);
+    assert!(matches!(hand.settles[0][..], [Settlement { row: RowId(1), outcome: Outcome::Retry { .. }, .. }]));
+    hand.give_due(vec![retrying(5, "k")]);
+    assert_eq!(sent(&hand), [], "it passed the one that failed");
+}
