@@ -244,3 +244,6 @@ const fn is_recorded(note: &Note) -> bool {
         Note::Delivered(_) | Note::Retry { .. } | Note::Dead { .. } | Note::Dropped { .. } | Note::SetAside(_)
     )
 }
+
+#[cfg(test)]
+mod tests;
