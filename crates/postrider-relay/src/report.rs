@@ -94,7 +94,6 @@ impl Report {
                 if self.absence.says(Instant::now(), text) {
                     telemetry::store_away(*kind, text);
                 }
-                snapshot.state = RelayState::StoreAway;
                 snapshot.store_error = Some(text.clone());
             }
             Note::StoreBack => {

@@ -151,6 +151,19 @@ fn a_relay_that_stops_is_shown_as_it_is_at_every_moment() {
     }
 }
 
+/// Whoever asks whether it is ready is told no until it has ended.
+#[test]
+fn a_relay_that_stops_is_shown_as_stopping_while_its_store_is_away_and_when_it_is_back() {
+    let (mut report, machine) = (report(), machine(1));
+    report.trusted();
+    report.stopping();
+    for note in [Note::StoreAway(ErrorKind::Unavailable, "no answer".to_owned()), Note::StoreBack] {
+        report.note(&note);
+        assert_eq!(report.show(at(100), &machine).unwrap().state, RelayState::Stopping, "{note:?}");
+        assert!(!report.wants_count(at(100), &machine), "{note:?}");
+    }
+}
+
 #[test]
 fn the_state_says_what_the_relay_is_doing() {
     let (with, without) = (machine(2), machine(0));
