@@ -107,7 +107,7 @@ impl Hands {
 mod tests {
     use super::*;
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_task_that_ends_by_itself_is_named() {
         for ending in 0..3 {
             let mut tasks = Tasks::default();
@@ -118,7 +118,7 @@ mod tests {
                     }
                 });
             }
-            let text = tasks.broken().await.to_string();
+            let text = timeout(Duration::from_secs(1), tasks.broken()).await.unwrap().to_string();
             let name = ["first", "second", "third"][ending];
             assert!(text.starts_with(&format!("the relay's {name} ended unexpectedly")), "{text}");
         }

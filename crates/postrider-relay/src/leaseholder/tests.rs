@@ -38,6 +38,8 @@ impl Scene {
         let made = Arc::clone(&calls);
         let troubled = TroubledStore::wrap(Arc::new(store.clone()), move |name| {
             let mut made = made.lock().unwrap();
+            // While it asks without a pause, time would stand still, and the test with it.
+            assert!(made.len() < 1_000, "it asks without a pause");
             let before = made.iter().filter(|(call, _)| *call == name).count();
             made.push((name, began.elapsed()));
             script(name, before)
