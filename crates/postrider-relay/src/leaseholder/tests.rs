@@ -77,11 +77,11 @@ impl Scene {
 
     /// Waits for the news that the store is away, and says after how many milliseconds since the start it came.
     async fn away(&mut self) -> u128 {
-        loop {
-            if let Signal::Lease(LeaseNews::Away(_)) = self.signals.recv().await.unwrap() {
-                return self.began.elapsed().as_millis();
-            }
-        }
+        let comes = async {
+            while !matches!(self.signals.recv().await.unwrap(), Signal::Lease(LeaseNews::Away(_))) {}
+            self.began.elapsed().as_millis()
+        };
+        timeout(LEASE * 10, comes).await.unwrap()
     }
 
     /// Tells it to leave, and says how many milliseconds later it has.
@@ -89,7 +89,7 @@ impl Scene {
         let (done, left) = oneshot::channel();
         let told = Instant::now();
         self.orders.send(LeaseOrder::Leave(Vec::new(), done)).unwrap();
-        left.await.unwrap();
+        timeout(LEASE * 10, left).await.unwrap().unwrap();
         told.elapsed().as_millis()
     }
 
