@@ -43,6 +43,8 @@ impl Causes {
 mod tests {
     use std::time::Duration;
 
+    use postrider_core::{DeadReason, DestinationName, RowId, Topic};
+
     use super::*;
 
     #[test]
@@ -54,5 +56,47 @@ mod tests {
         causes.hear(&Note::Nowhere { id, text: "no route".to_owned() });
         assert_eq!(causes.hear(&retry), Some((ErrorKind::Config, "no route".to_owned())));
         assert_eq!(causes.hear(&retry), None);
+    }
+
+    fn failed(id: MessageId, text: &str) -> Note {
+        let (topic, destination) = (Topic::unchecked("t"), DestinationName::new("out"));
+        Note::Failed { id, topic, destination, kind: ErrorKind::Throttled, text: text.to_owned() }
+    }
+
+    fn retry(id: MessageId) -> Note {
+        Note::Retry { id, attempts: 1, after: Duration::ZERO }
+    }
+
+    #[test]
+    fn each_retry_is_told_the_last_failure_of_its_own_message() {
+        let (one, other) = (MessageId::fresh(), MessageId::fresh());
+        let mut causes = Causes::default();
+        for (id, text) in [(one, "slow"), (other, "slower"), (one, "slowest")] {
+            assert_eq!(causes.hear(&failed(id, text)), None);
+        }
+        assert_eq!(causes.hear(&retry(one)), Some((ErrorKind::Throttled, "slowest".to_owned())));
+        assert_eq!(causes.hear(&retry(other)), Some((ErrorKind::Throttled, "slower".to_owned())));
+    }
+
+    #[test]
+    fn what_a_message_that_is_given_up_failed_of_is_forgotten() {
+        let id = MessageId::fresh();
+        let mut causes = Causes::default();
+        causes.hear(&failed(id, "no"));
+        let (row, reason, text) = (RowId(1), DeadReason::Attempts, "no".to_owned());
+        causes.hear(&Note::Dead { id: Some(id), row, topic: None, key: None, reason, text });
+        assert_eq!(causes.hear(&retry(id)), None);
+    }
+
+    /// Of a message that was accepted in the end no note tells: nothing but the bound makes room.
+    #[test]
+    fn failures_that_no_retry_follows_do_not_pile_up() {
+        let mut causes = Causes::default();
+        for count in 1..=MOST {
+            causes.hear(&failed(MessageId::fresh(), "no"));
+            assert_eq!(causes.0.len(), count);
+        }
+        causes.hear(&failed(MessageId::fresh(), "no"));
+        assert_eq!(causes.0.len(), 1);
     }
 }

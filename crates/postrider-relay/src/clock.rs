@@ -24,3 +24,26 @@ impl Clock {
         self.0 + tick.since_start().min(FAR)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_clock_counts_from_its_start() {
+        let clock = Clock::start();
+        assert_eq!(clock.now(), Tick::ZERO);
+        tokio::time::advance(Duration::from_secs(7)).await;
+        assert_eq!(clock.now(), Tick::after_start(Duration::from_secs(7)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_moment_of_a_tick_is_so_long_after_the_start_and_a_year_at_most() {
+        let (start, clock) = (Instant::now(), Clock::start());
+        let year = Duration::from_secs(31_536_000);
+        for (since, expected) in [(Duration::from_millis(5), Duration::from_millis(5)), (year * 2, year)] {
+            assert_eq!(clock.instant(Tick::after_start(since)), start + expected);
+        }
+        assert_eq!(clock.instant(Tick::FAR), start + year);
+    }
+}

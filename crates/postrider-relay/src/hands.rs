@@ -102,3 +102,25 @@ impl Hands {
         self.tasks.running.shutdown().await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_ends_by_itself_is_named() {
+        for ending in 0..3 {
+            let mut tasks = Tasks::default();
+            for (place, name) in ["first", "second", "third"].into_iter().enumerate() {
+                tasks.start(name, async move {
+                    if place != ending {
+                        pending().await
+                    }
+                });
+            }
+            let text = timeout(Duration::from_secs(1), tasks.broken()).await.unwrap().to_string();
+            let name = ["first", "second", "third"][ending];
+            assert!(text.starts_with(&format!("the relay's {name} ended unexpectedly")), "{text}");
+        }
+    }
+}

@@ -199,7 +199,191 @@ fn left(status: &StoreStatus) -> Left {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
+    use postrider_core::{
+        Attempt, HeldLane, LaneCount, Measured, Message, Outcome, RelayId, Room, Settlement, Start, Term,
+    };
+    use postrider_stores::History;
+    use postrider_stores::memory::MemoryStore;
+    use postrider_testkit::troubled::{Trouble, TroubledStore};
+
     use super::*;
+
+    /// A status of which everything is nothing.
+    fn nothing() -> StoreStatus {
+        let none = Measured::Exact(0);
+        StoreStatus {
+            pending: none,
+            retrying: none,
+            delayed: none,
+            set_aside: none,
+            dead: none,
+            holding: none,
+            held_back: none,
+            held: Vec::new(),
+            oldest_age: None,
+            recent_errors: Vec::new(),
+            unrouted: Vec::new(),
+            members: Vec::new(),
+            lanes: Vec::new(),
+        }
+    }
+
+    /// Of so many messages to be delivered, so many are tried again, not yet due, set aside, and held back.
+    fn of(pending: u64, [retrying, delayed, set_aside, held_back]: [u64; 4]) -> StoreStatus {
+        let [pending, retrying, delayed, set_aside, held_back] =
+            [pending, retrying, delayed, set_aside, held_back].map(Measured::Exact);
+        StoreStatus { pending, retrying, delayed, set_aside, held_back, ..nothing() }
+    }
+
+    fn since_a_second(status: StoreStatus) -> StoreStatus {
+        StoreStatus { oldest_age: Some(Duration::from_secs(1)), ..status }
+    }
+
+    #[test]
+    fn nothing_is_left_where_all_that_is_there_waits_for_its_time_or_for_an_operator() {
+        let delayed = of(4, [0, 4, 0, 0]);
+        let held_back = since_a_second(of(3, [0, 0, 3, 3]));
+        let both = since_a_second(of(7, [0, 4, 3, 3]));
+        for status in [nothing(), delayed, held_back, both] {
+            assert_eq!(rest(&status), Rest::Nothing, "{status:?}");
+        }
+    }
+
+    /// The numbers are of one look each, and no two of them are of the same moment: one that says so is enough.
+    #[test]
+    fn something_is_left_where_any_of_the_numbers_says_so() {
+        let due = since_a_second(of(1, [0, 1, 0, 0]));
+        let retrying = of(1, [1, 1, 0, 0]);
+        let set_aside = of(1, [0, 1, 1, 0]);
+        let behind_others = since_a_second(of(3, [0, 0, 3, 2]));
+        let pending = of(2, [0, 1, 0, 0]);
+        for status in [due, retrying, set_aside, behind_others, pending] {
+            assert_ne!(rest(&status), Rest::Nothing, "{status:?}");
+        }
+    }
+
+    #[test]
+    fn only_retries_are_left_where_all_else_waits_behind_them_or_for_its_time() {
+        let status = |pending| since_a_second(of(pending, [2, 1, 3, 0]));
+        assert_eq!([5, 6, 7].map(|pending| rest(&status(pending))), [Rest::Retrying(2), Rest::Retrying(2), Rest::More]);
+    }
+
+    #[test]
+    fn what_is_left_is_told_by_its_numbers() {
+        let [delayed, dead, holding, held_back] = [1, 2, 3, 4].map(Measured::Exact);
+        let status = StoreStatus { delayed, dead, holding, held_back, ..nothing() };
+        assert_eq!(left(&status), Left { delayed: 1, dead: 2, holding: 3, held_back: 4 });
+    }
+
+    #[test]
+    fn the_owner_of_the_first_lane_keeps_house_and_nobody_else() {
+        let duties = [&[Lane(0)][..], &[Lane(0), Lane(1)], &[Lane(1)], &[]].map(Duty::of);
+        assert_eq!(duties, [Duty::On, Duty::On, Duty::Off, Duty::Off]);
+    }
+
+    /// An outbox with a history of so many messages, delivered long ago.
+    async fn delivered(count: usize) -> MemoryStore {
+        let store = MemoryStore::new(LaneCount::ONE, History::Kept);
+        store.enqueue_committed(&vec![Message::new("t", ""); count]);
+        let me = RelayId(uuid::Uuid::from_u128(1));
+        let (mut leases, mut source) = (store.leases().await.unwrap(), store.source().await.unwrap());
+        leases.join(me, "before", Duration::from_secs(60)).await.unwrap();
+        let lanes = leases.acquire(me, 1).await.unwrap();
+        assert_eq!(lanes, [HeldLane { lane: Lane(0), term: Term(1), start: Start::Clean }]);
+        let rows = source.read(&lanes, Room { rows: count, bytes: 1 << 20 }).await.unwrap().rows;
+        let (outcome, attempt) = (Outcome::Delivered, Attempt(1));
+        let settlements: Vec<_> = rows
+            .iter()
+            .map(|row| Settlement { row: row.id, lane: row.lane, outcome: outcome.clone(), attempt, suspicion: 0 })
+            .collect();
+        store.settler().await.unwrap().settle(me, &lanes, &settlements).await.unwrap();
+        store.advance(Duration::from_secs(3_600));
+        store
+    }
+
+    /// The housekeeper of a store, and when it counted and pruned since its start, to the second.
+    struct House {
+        duty: watch::Sender<Duty>,
+        asks: mpsc::UnboundedSender<()>,
+        signals: mpsc::UnboundedReceiver<Signal>,
+        calls: Arc<Mutex<Vec<(&'static str, u64)>>>,
+    }
+
+    impl House {
+        fn new(store: &MemoryStore, retention: Retention, trouble: Trouble) -> Self {
+            let (began, calls) = (Instant::now(), Arc::new(Mutex::new(Vec::new())));
+            let script = Arc::clone(&calls);
+            let store = TroubledStore::wrap(Arc::new(store.clone()), move |name| {
+                script.lock().unwrap().push((name, began.elapsed().as_secs()));
+                trouble
+            });
+            let (duty, on_duty) = watch::channel(Duty::Off);
+            let (asks, asked) = mpsc::unbounded_channel();
+            let (tell, signals) = mpsc::unbounded_channel();
+            tokio::spawn(keep_house(store, retention, on_duty, asked, tell));
+            Self { duty, asks, signals, calls }
+        }
+
+        fn moments(&self, name: &str) -> Vec<u64> {
+            let calls = self.calls.lock().unwrap();
+            calls.iter().filter(|(call, _)| *call == name).map(|(_, second)| *second).collect()
+        }
+    }
+
+    const HOUR: Duration = Duration::from_secs(3_600);
+
+    #[tokio::test(start_paused = true)]
+    async fn who_comes_to_the_duty_counts_at_once_and_then_every_round_and_prunes_nothing_that_is_kept() {
+        let store = MemoryStore::new(LaneCount::ONE, History::Off);
+        let house = House::new(&store, Retention::default(), Trouble::None);
+        sleep(Duration::from_millis(15_500)).await;
+        assert!(house.moments("status").is_empty(), "it is not on duty");
+        house.duty.send_replace(Duty::On);
+        sleep(Duration::from_secs(34)).await;
+        assert_eq!((house.moments("status"), house.moments("prune")), (vec![15, 25, 35, 45], Vec::new()));
+        house.duty.send_replace(Duty::Off);
+        sleep(HOUR).await;
+        assert_eq!(house.moments("status").len(), 4);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_round_removes_all_that_is_past_its_time_batch_by_batch() {
+        for (count, batches) in [(0, 1), (999, 1), (1_000, 2), (2_500, 3)] {
+            let store = delivered(count).await;
+            let retention = Retention { delivered: Some(Duration::from_secs(60)), dead: None };
+            let house = House::new(&store, retention, Trouble::None);
+            house.duty.send_replace(Duty::On);
+            sleep(ROUND / 2).await;
+            assert_eq!(house.moments("prune").len(), batches, "{count}");
+            let pruned = store.operator().await.unwrap().prunable(&retention).await.unwrap();
+            assert_eq!(pruned.delivered, 0);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn dead_letters_alone_are_pruned_too() {
+        let store = MemoryStore::new(LaneCount::ONE, History::Off);
+        let retention = Retention { delivered: None, dead: Some(HOUR) };
+        let house = House::new(&store, retention, Trouble::None);
+        house.duty.send_replace(Duty::On);
+        sleep(Duration::from_secs(15)).await;
+        assert_eq!(house.moments("prune"), [0, 10]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_question_is_answered_off_duty_too_and_with_nothing_where_the_store_is_away() {
+        let store = MemoryStore::new(LaneCount::ONE, History::Off);
+        let mut house = House::new(&store, Retention::default(), Trouble::None);
+        house.asks.send(()).unwrap();
+        let answer = house.signals.recv().await.unwrap();
+        assert!(matches!(answer, Signal::Counted(Some((Rest::Nothing, Left { delayed: 0, .. })))), "{answer:?}");
+        let mut house = House::new(&store, Retention::default(), Trouble::Fail(ErrorKind::Unavailable));
+        house.asks.send(()).unwrap();
+        let answer = house.signals.recv().await.unwrap();
+        assert!(matches!(answer, Signal::Counted(None)), "{answer:?}");
+    }
 
     /// How many rounds after a count that took so many milliseconds, and one before it, the next one is.
     fn rounds(before: u64, last: u64) -> u32 {

@@ -278,3 +278,6 @@ async fn in_time<T>(deadline: Duration, call: impl Future<Output = Result<T>>) -
     let late = || Err(Error::new(ErrorKind::Unavailable, "the store did not answer a lease statement in time"));
     timeout(deadline, call).await.unwrap_or_else(|_| late())
 }
+
+#[cfg(test)]
+mod tests;

@@ -35,6 +35,8 @@ mod hands;
 mod housekeeper;
 mod leaseholder;
 mod membership;
+#[cfg(test)]
+mod observed;
 mod publisher;
 mod reader;
 mod relay_loop;

@@ -75,6 +75,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
+    use crate::observed::logged;
 
     struct Scene {
         membership: Membership,
@@ -152,5 +153,16 @@ mod tests {
         let error = Error::new(ErrorKind::Config, "no tables");
         let heard = scene.membership.hear(Tick::ZERO, LeaseNews::Away(error), &mut scene.machine, &mut scene.report);
         assert!(heard.is_err(), "it can never work as it is");
+    }
+
+    #[test]
+    fn what_is_said_of_a_membership_that_was_given_up_is_not_logged() {
+        let mut scene = Scene::new();
+        let lines = |scene: &mut Scene, term| logged(|| scene.hear(gained(term))).len();
+        assert_eq!(lines(&mut scene, 1), 1);
+        scene.give_up();
+        assert_eq!(lines(&mut scene, 2), 0);
+        scene.hear(LeaseNews::Left);
+        assert_eq!(lines(&mut scene, 3), 1);
     }
 }

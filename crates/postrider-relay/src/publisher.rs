@@ -30,7 +30,7 @@ impl Publisher {
 
     /// Starts a publish call; its end comes as a signal.
     pub(crate) fn publish(&mut self, destination: DestinationIndex, flight: Flight, batch: Vec<Outgoing>) {
-        while self.calls.try_join_next().is_some() {}
+        self.forget_ended();
         let Some(outlet) = self.outlets.get(destination.get()) else { return };
         let (broker, name) = (Arc::clone(&outlet.broker), outlet.name.clone());
         let signals = self.signals.clone();
@@ -44,6 +44,7 @@ impl Publisher {
 
     /// Looks at a destination without sending anything; the answer comes as a signal.
     pub(crate) fn check(&mut self, destination: DestinationIndex) {
+        self.forget_ended();
         let Some(outlet) = self.outlets.get(destination.get()).cloned() else { return };
         let signals = self.signals.clone();
         self.calls.spawn(async move {
@@ -55,6 +56,10 @@ impl Publisher {
                 .map(|findings| telemetry::findings(&outlet.name, &findings));
             drop(signals.send(Signal::Machine(Event::Checked(destination, answer))));
         });
+    }
+
+    fn forget_ended(&mut self) {
+        while self.calls.try_join_next().is_some() {}
     }
 
     /// Abandons what is under way: nothing more is sent.
@@ -87,5 +92,28 @@ async fn guarded<T: Send + 'static>(call: impl Future<Output = T> + Send + 'stat
         Ok(Some(Ok(answer))) => Ok(answer),
         Ok(_) => Err("the broker's client ended unexpectedly; see the log for its panic"),
         Err(_) => Err("the broker did not answer in time"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use postrider_brokers::memory::MemoryBroker;
+    use postrider_core::{DestinationName, DestinationTemplate};
+
+    use super::*;
+
+    /// A destination may pause for weeks, and all that is done then is looking at it.
+    #[tokio::test]
+    async fn looks_that_were_answered_are_not_kept() {
+        let (name, template) = (DestinationName::new("out"), DestinationTemplate::topic());
+        let outlet = Outlet { name, broker: Arc::new(MemoryBroker::counting()), template };
+        let (signals, mut heard) = mpsc::unbounded_channel();
+        let mut publisher = Publisher::new(vec![outlet], signals);
+        for _ in 0..100 {
+            publisher.check(DestinationIndex::new(0));
+            let answer = heard.recv().await.unwrap();
+            assert!(matches!(answer, Signal::Machine(Event::Checked(_, Ok(())))), "{answer:?}");
+        }
+        assert!(publisher.calls.len() <= 2, "{}", publisher.calls.len());
     }
 }

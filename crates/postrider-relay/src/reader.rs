@@ -72,3 +72,48 @@ async fn carry_out(store: &Arc<dyn Store>, source: &mut Option<Box<dyn Source>>,
         Wanted::Rows(rows) => Answer::Page(source.load(rows, *room).await?),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use postrider_core::machine::{Action, Machine, Settings};
+    use postrider_core::{HeldLane, Lane, LaneCount, Message, Room, Start, Term, Tick};
+    use postrider_stores::History;
+    use postrider_stores::memory::MemoryStore;
+
+    use super::*;
+
+    /// A read of new rows of the only lane, two at most.
+    fn look(ahead: bool) -> Read {
+        let mut machine = Machine::new(Settings::new(Vec::new(), Vec::new()));
+        let held = HeldLane { lane: Lane(0), term: Term(1), start: Start::Clean };
+        machine.on(Tick::ZERO, Event::Gained(vec![held]));
+        machine.on(Tick::ZERO, Event::Trusted(Tick::FAR));
+        let asked = machine.actions(Tick::ZERO).into_iter().find_map(|action| match action {
+            Action::Read(read) => Some(read),
+            _ => None,
+        });
+        Read { wanted: Wanted::New, room: Room { rows: 2, bytes: 1 << 20 }, ahead, ..asked.unwrap() }
+    }
+
+    /// Else the machine takes a page for the next one that is not.
+    #[tokio::test]
+    async fn what_was_asked_for_ahead_is_read_only_where_the_read_before_it_goes_on() {
+        let store = MemoryStore::new(LaneCount::ONE, History::Off);
+        store.enqueue_committed(&vec![Message::new("t", ""); 5]);
+        let (ask, asked) = mpsc::unbounded_channel();
+        let (signals, mut heard) = mpsc::unbounded_channel();
+        [false, true, true, true, true, false].into_iter().for_each(|ahead| ask.send(look(ahead)).unwrap());
+        drop(ask);
+        read_all(Arc::new(store), asked, signals).await;
+        let mut rows = Vec::new();
+        while let Some(signal) = heard.recv().await {
+            let Signal::Machine(Event::Answered(_, answer)) = signal else { panic!("{signal:?}") };
+            rows.push(match answer {
+                Answer::Page(page) => Some(page.rows.len()),
+                Answer::NotMade => None,
+                other => panic!("{other:?}"),
+            });
+        }
+        assert_eq!(rows, [Some(2), Some(2), Some(1), None, None, Some(0)]);
+    }
+}

@@ -94,7 +94,6 @@ impl Report {
                 if self.absence.says(Instant::now(), text) {
                     telemetry::store_away(*kind, text);
                 }
-                snapshot.state = RelayState::StoreAway;
                 snapshot.store_error = Some(text.clone());
             }
             Note::StoreBack => {
@@ -244,3 +243,6 @@ const fn is_recorded(note: &Note) -> bool {
         Note::Delivered(_) | Note::Retry { .. } | Note::Dead { .. } | Note::Dropped { .. } | Note::SetAside(_)
     )
 }
+
+#[cfg(test)]
+mod tests;

@@ -66,7 +66,8 @@ async fn carry_out(store: &Arc<dyn Store>, settler: &mut Option<Box<dyn Settler>
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use postrider_core::LaneCount;
+    use async_trait::async_trait;
+    use postrider_core::{LaneCount, Leases, Operator, Source, StoreProfile};
     use postrider_stores::History;
     use postrider_stores::memory::MemoryStore;
     use postrider_testkit::troubled::{Trouble, TroubledStore};
@@ -99,5 +100,57 @@ mod tests {
         }
         assert_eq!(answers, [Some(false), None, Some(true), Some(true)]);
         assert_eq!(calls.load(Ordering::Relaxed), 3);
+    }
+
+    /// Counts the connections of settlers that are opened.
+    #[derive(Debug)]
+    struct Connecting {
+        inner: Arc<dyn Store>,
+        settlers: AtomicUsize,
+    }
+
+    #[async_trait]
+    impl Store for Connecting {
+        fn profile(&self) -> StoreProfile {
+            self.inner.profile()
+        }
+
+        async fn source(&self) -> Result<Box<dyn Source>> {
+            self.inner.source().await
+        }
+
+        async fn settler(&self) -> Result<Box<dyn Settler>> {
+            self.settlers.fetch_add(1, Ordering::Relaxed);
+            self.inner.settler().await
+        }
+
+        async fn leases(&self) -> Result<Box<dyn Leases>> {
+            self.inner.leases().await
+        }
+
+        async fn operator(&self) -> Result<Box<dyn Operator>> {
+            self.inner.operator().await
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_serves_until_a_settle_fails_on_it() {
+        let calls = AtomicUsize::new(0);
+        let inner = TroubledStore::wrap(Arc::new(MemoryStore::new(LaneCount::ONE, History::Off)), move |_| {
+            let third = calls.fetch_add(1, Ordering::Relaxed) == 2;
+            if third { Trouble::Fail(ErrorKind::Unknown) } else { Trouble::None }
+        });
+        let store = Arc::new(Connecting { inner, settlers: AtomicUsize::new(0) });
+        let (ask, asked) = mpsc::unbounded_channel();
+        let (signals, mut heard) = mpsc::unbounded_channel();
+        tokio::spawn(settle_all(Arc::<Connecting>::clone(&store), asked, signals));
+        let mut opened = Vec::new();
+        for _ in 0..5 {
+            let settle = Settle { leases: Vec::new(), rows: Vec::new(), ahead: false };
+            ask.send(Asked { me: RelayId(uuid::Uuid::nil()), settle }).unwrap();
+            heard.recv().await.unwrap();
+            opened.push(store.settlers.load(Ordering::Relaxed));
+        }
+        assert_eq!(opened, [1, 1, 1, 2, 2]);
     }
 }

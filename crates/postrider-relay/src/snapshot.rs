@@ -159,3 +159,40 @@ impl RelayHandle {
         self.0.snapshot.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_state_has_its_word() {
+        let states = [
+            RelayState::Starting,
+            RelayState::Standby,
+            RelayState::Relaying,
+            RelayState::StoreAway,
+            RelayState::Stopping,
+            RelayState::Stopped,
+        ];
+        let words = ["starting", "standby", "relaying", "store-away", "stopping", "stopped"];
+        assert_eq!(states.map(RelayState::as_str), words);
+    }
+
+    #[test]
+    fn a_relay_that_ended_is_shown_as_stopped_and_without_lanes_and_with_what_it_did() {
+        let shared = Arc::new(Shared::default());
+        let handle = RelayHandle(Arc::clone(&shared));
+        let ended = Ended(Arc::clone(&shared));
+        let running = RelaySnapshot {
+            state: RelayState::Relaying,
+            lanes: vec![Lane(0), Lane(3)],
+            delivered: 7,
+            ..RelaySnapshot::default()
+        };
+        shared.set(running.clone());
+        assert_eq!(handle.snapshot(), running);
+        drop(ended);
+        let stopped = RelaySnapshot { state: RelayState::Stopped, lanes: Vec::new(), ..running };
+        assert_eq!(handle.snapshot(), stopped);
+    }
+}

@@ -50,6 +50,8 @@ impl Stuck {
 
 #[cfg(test)]
 mod tests {
+    use postrider_core::{DeadReason, RowId, Topic};
+
     use super::*;
 
     const PATIENCE: Duration = Duration::from_secs(3);
@@ -70,5 +72,31 @@ mod tests {
         assert_eq!(stuck.counted(at(4), Rest::Retrying(1), PATIENCE), None);
         assert_eq!(stuck.counted(at(5), Rest::Retrying(1), PATIENCE), Some((1, "no route".to_owned())));
         assert_eq!(stuck.counted(at(9), Rest::Retrying(2), PATIENCE), None, "another one is tried again");
+    }
+
+    fn nowhere(id: MessageId) -> Note {
+        Note::Nowhere { id, text: "no route".to_owned() }
+    }
+
+    #[test]
+    fn a_message_that_is_given_up_or_dropped_is_not_left() {
+        let (dead, dropped, left) = (MessageId::fresh(), MessageId::fresh(), MessageId::fresh());
+        let mut stuck = Stuck::default();
+        [dead, dropped, left].into_iter().for_each(|id| stuck.hear(&nowhere(id)));
+        let (row, reason, text) = (RowId(1), DeadReason::Expired, String::new());
+        stuck.hear(&Note::Dead { id: Some(dead), row, topic: None, key: None, reason, text });
+        stuck.hear(&Note::Dropped { id: Some(dropped), topic: Topic::unchecked("t") });
+        let counted = stuck.counted(at(0), Rest::Retrying(1), Duration::ZERO);
+        assert_eq!(counted, Some((1, "no route".to_owned())));
+    }
+
+    #[test]
+    fn with_more_messages_than_are_remembered_it_does_not_end() {
+        let mut stuck = Stuck::default();
+        let rest = |count: usize| Rest::Retrying(u64::try_from(count).unwrap());
+        (0..MOST).for_each(|_| stuck.hear(&nowhere(MessageId::fresh())));
+        assert!(stuck.counted(at(0), rest(MOST), Duration::ZERO).is_some());
+        stuck.hear(&nowhere(MessageId::fresh()));
+        assert_eq!(stuck.counted(at(1), rest(MOST + 1), Duration::ZERO), None);
     }
 }

@@ -273,3 +273,6 @@ pub(crate) fn store_is_shown_elsewhere() {
 const fn float(count: usize) -> f64 {
     count as f64
 }
+
+#[cfg(test)]
+mod tests;

@@ -348,6 +348,30 @@ async fn a_stop_ends_although_the_store_hangs_and_the_broker_does_not_close() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_stop_waits_for_nothing_where_nothing_is_on_its_way() {
+    let (store, broker) = (store(2), accepting());
+    store.enqueue_committed(&[message("1")]);
+    let running = Running::start(relay(Arc::new(store.clone()), &broker));
+    until("it is settled", || running.handle.snapshot().delivered == 1).await;
+    let asked = Instant::now();
+    assert_eq!(running.stop().await.abandoned, 0);
+    assert!(asked.elapsed() < Duration::from_millis(10), "{:?}", asked.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_under_way_at_the_deadline_of_a_stop_is_abandoned_and_not_waited_for() {
+    let broker = Arc::new(MemoryBroker::recording().with_delay(Duration::from_secs(5)));
+    let store = store(2);
+    store.enqueue_committed(&[message("1")]);
+    let running = Running::start(relay(Arc::new(store.clone()), &broker).lease(Duration::from_secs(60)));
+    until("a call is under way", || broker.calls() == 1).await;
+    let asked = Instant::now();
+    assert_eq!(running.stop().await.abandoned, 1);
+    assert!(asked.elapsed() < Duration::from_millis(2_010), "{:?}", asked.elapsed());
+    assert_eq!((broker.accepted(), broker.closed()), (0, 1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_relay_whose_future_is_dropped_publishes_no_more() {
     let broker = Arc::new(MemoryBroker::recording().with_delay(Duration::from_secs(1)));
     let store = store(2);
@@ -377,6 +401,22 @@ async fn the_owner_of_the_first_lane_prunes_and_nobody_else() {
     assert_eq!(other.called("prune"), 0, "relaying is not enough");
     first.stop().await;
     until("the other one takes over", || other.called("prune") > 0).await;
+    second.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_comes_to_the_first_lane_counts_the_outbox_at_once_and_then_every_ten_seconds() {
+    let (store, owner, other) = (store(1), Switch::new(&[]), Switch::new(&[]));
+    let first = Running::start(relay(owner.wrap(&store), &accepting()));
+    until("the lane is held", || first.handle.snapshot().lanes.len() == 1).await;
+    let second = Running::start(relay(other.wrap(&store), &accepting()));
+    sleep(Duration::from_millis(60_500)).await;
+    assert_eq!((owner.called("status"), other.called("status")), (7, 0));
+    sleep(Duration::from_secs(5)).await;
+    first.stop().await;
+    until("the other one takes over", || second.handle.snapshot().lanes.len() == 1).await;
+    sleep(Duration::from_millis(10)).await;
+    assert_eq!(other.called("status"), 1);
     second.stop().await;
 }
 
