@@ -24,7 +24,7 @@ begin
   end if;
   if octet_length(in_content_type) > 255 or in_content_type regexp control
      or in_content_type not regexp '^[ -~]*/[ -~]*$' then
-    signal sqlstate '45000' set message_text = 'postrider: the text_of type is not valid: a media type, ASCII, at most 255 bytes';
+    signal sqlstate '45000' set message_text = 'postrider: the content type is not valid: a media type, ASCII, at most 255 bytes';
   end if;
   if inout_message_id is not null and
      inout_message_id not regexp '^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$' then

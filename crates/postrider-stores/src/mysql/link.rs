@@ -156,9 +156,19 @@ impl Link {
 
     /// Begins a transaction; one that is dropped before its commit is undone.
     pub(super) async fn begin(&mut self, doing: &'static str) -> Result<Work<'_>> {
+        let stood = self.open.is_some();
         let mut open = self.take().await?;
-        self.within(doing, open.conn.query_drop("start transaction")).await?;
-        Ok(Work { link: self, open, doing })
+        let begun = self.within(doing, open.conn.query_drop("start transaction")).await;
+        match begun {
+            Ok(()) => Ok(Work { link: self, open, doing }),
+            // It was closed while nobody used it, and nothing was asked of the server yet.
+            Err(error) if stood && error.kind() == ErrorKind::Unknown => {
+                let mut open = self.take().await?;
+                self.within(doing, open.conn.query_drop("start transaction")).await?;
+                Ok(Work { link: self, open, doing })
+            }
+            Err(error) => Err(error),
+        }
     }
 
     async fn take(&mut self) -> Result<Open> {
@@ -248,23 +258,23 @@ pub(super) struct Work<'l> {
 impl Work<'_> {
     /// Runs one statement, prepared, and returns its rows.
     pub(super) async fn query(&mut self, sql: &str, params: impl Into<Params> + Send) -> Result<Vec<Row>> {
-        self.link.within(self.doing, self.open.conn.exec(sql, params.into())).await
+        undone(self.link.within(self.doing, self.open.conn.exec(sql, params.into())).await)
     }
 
     /// Runs one statement as it stands and returns its rows.
     pub(super) async fn text(&mut self, sql: &str) -> Result<Vec<Row>> {
-        self.link.within(self.doing, self.open.conn.query(sql)).await
+        undone(self.link.within(self.doing, self.open.conn.query(sql)).await)
     }
 
     /// Runs one statement, prepared, and returns how many rows it matched.
     pub(super) async fn execute(&mut self, sql: &str, params: impl Into<Params> + Send) -> Result<u64> {
-        self.link.within(self.doing, self.open.conn.exec_drop(sql, params.into())).await?;
+        undone(self.link.within(self.doing, self.open.conn.exec_drop(sql, params.into())).await)?;
         Ok(self.open.conn.affected_rows())
     }
 
     /// Runs one statement as it stands and returns how many rows it matched.
     pub(super) async fn execute_text(&mut self, sql: &str) -> Result<u64> {
-        self.link.within(self.doing, self.open.conn.query_drop(sql)).await?;
+        undone(self.link.within(self.doing, self.open.conn.query_drop(sql)).await)?;
         Ok(self.open.conn.affected_rows())
     }
 
@@ -292,6 +302,17 @@ impl Work<'_> {
             Err(_) => Err(timed_out(self.doing, limit)),
         }
     }
+}
+
+/// What fails before the commit was asked for is undone by the server, however it failed: nothing was changed.
+fn undone<T>(done: Result<T>) -> Result<T> {
+    done.map_err(|error| match error.kind() {
+        ErrorKind::Unknown => {
+            let what = "the transaction was not committed, and nothing of it is kept";
+            Error::new(ErrorKind::Unavailable, what).because(error)
+        }
+        _ => error,
+    })
 }
 
 fn timed_out(doing: &str, limit: Duration) -> Error {
