@@ -4,12 +4,15 @@
 //! owner locks the row for itself, which waits for this lock, or is waited for. Rows are locked and changed by their primary
 //! key and nothing else, which each statement names: a planner that thought a walk through the table cheaper would wait
 //! for every row that an application is writing.
+//!
+//! What holds a list stands as it is sent, with numbers, ids and hexadecimal texts alone in it: as a prepared statement it
+//! would be another one each time.
 
 use super::read_sql::now;
 
-/// `<lanes>` that are held by `?`, each with its term: locked, and compared by whoever asks.
+/// `<lanes>` that are held by `<me>`, each with its term: locked, and compared by whoever asks.
 pub(super) const LOCK_LANES: &str = "\
-select lane, term from {lane} force index (primary) where lane in (<lanes>) and owner = ? order by lane lock in share mode";
+select lane, term from {lane} force index (primary) where lane in (<lanes>) and owner = '<me>' order by lane lock in share mode";
 
 /// Rows `<ids>` of `<lanes>` that were delivered. This form of `delete` is the one that can be told its index.
 pub(super) const REMOVE: &str = "\
@@ -27,13 +30,14 @@ replace into {delivered}
 select id, message_id, lane, topic, `key`, payload, content_type, headers, attributes, created_at, <attempts>
   from {outbox} force index (primary) where id in (<ids>)";
 
-/// Rows `<ids>` wait behind their keys' heads: `?` the destinations owed, the suspicion.
+/// Rows `<ids>` wait behind their keys' heads: `<owed>` the destinations owed, `<suspicion>`.
 pub(super) const SET_ASIDE: &str = "\
-update {outbox} o force index (primary) set state = 2, next_attempt_at = null, waiting_for = ?, suspicion = ?
+update {outbox} o force index (primary) set state = 2, next_attempt_at = null, waiting_for = <owed>, suspicion = <suspicion>
  where o.id in (<ids>)";
 
-/// Rows `<ids>` stay as they are: `?` the suspicion.
-pub(super) const SUSPECT: &str = "update {outbox} o force index (primary) set suspicion = ? where o.id in (<ids>)";
+/// Rows `<ids>` stay as they are but for their `<suspicion>`.
+pub(super) const SUSPECT: &str =
+    "update {outbox} o force index (primary) set suspicion = <suspicion> where o.id in (<ids>)";
 
 /// To be tried again: `?` microseconds until then, charged attempts, destinations owed, attempts per destination,
 /// failures, the reason (null: as it was), the suspicion, the row.

@@ -148,7 +148,7 @@ async fn fence(
         return Ok(BTreeSet::new());
     }
     let sql = sql.replace("<lanes>", &numbers(wanted.keys().map(|lane| i64::from(lane.0))));
-    let found = work.query(&sql, (me.to_string(),)).await?.into_iter().map(Columns::new);
+    let found = work.text(&sql.replace("<me>", &me.to_string())).await?.into_iter().map(Columns::new);
     let found = found.filter(|row| wanted.get(&lane(row, 0)).copied() == row.integer(1));
     Ok(found.map(|row| lane(&row, 0)).collect())
 }
@@ -176,10 +176,11 @@ async fn together(work: &mut Work<'_>, names: &super::Names, group: &Group, ids:
             work.execute_text(&fill(REMOVE)).await?;
         }
         Group::SetAside(owed, suspicion) => {
-            work.execute(&fill(SET_ASIDE), (owed.clone(), number(*suspicion))).await?;
+            let sql = fill(SET_ASIDE).replace("<owed>", &literal(owed.as_deref()));
+            work.execute_text(&sql.replace("<suspicion>", &number(*suspicion).to_string())).await?;
         }
         Group::Suspected(suspicion) => {
-            work.execute(&fill(SUSPECT), (number(*suspicion),)).await?;
+            work.execute_text(&fill(SUSPECT).replace("<suspicion>", &number(*suspicion).to_string())).await?;
         }
     }
     Ok(())
@@ -219,6 +220,12 @@ async fn alone(
         Outcome::Delivered | Outcome::Dropped | Outcome::SetAside { .. } | Outcome::Suspected { .. } => {}
     }
     Ok(())
+}
+
+/// A text as a statement takes it, whatever is in it.
+fn literal(text: Option<&str>) -> String {
+    let hexadecimal = |text: &str| text.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
+    text.map_or_else(|| "null".to_owned(), |text| format!("_utf8mb4 x'{}'", hexadecimal(text)))
 }
 
 fn array(names: &[DestinationName]) -> String {

@@ -404,7 +404,6 @@ impl Source for MysqlSource {
             if !nothing || after == i64::MAX || began.elapsed() > LONGEST_STEP {
                 let mut page = self.fetched(gathering, lanes, "0").await?;
                 close(&mut self.link, self.lanes, &mut page.rows).await?;
-                page.more = false;
                 page.reached = at_rest.into_iter().map(|lane| (lane, RowId(after))).collect();
                 return Ok(page);
             }
