@@ -212,22 +212,16 @@ async fn nothing_is_missed_or_doubled_while_many_writers_commit_out_of_order() {
         let connection = outbox.connection().await;
         writers.spawn(writer(connection, me, rounds));
     }
-    let store = Arc::new(outbox.store.clone());
+    let mut one = Relay::joined(&outbox.store).await;
+    let half = one.held.split_off(4);
+    one.leases.release(one.me, &half).await.unwrap();
+    let two = Relay::joined(&outbox.store).await;
+    assert_eq!((one.held.len(), two.held.len()), (4, 4));
     let over = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let mut relays = tokio::task::JoinSet::new();
-    for number in 0..2 {
-        let (store, over) = (Arc::clone(&store), Arc::clone(&over));
+    for mut relay in [one, two] {
+        let over = Arc::clone(&over);
         relays.spawn(async move {
-            let mut relay = Relay::joined(&store).await;
-            if number == 0 {
-                let half = relay.held.split_off(4);
-                relay.leases.release(relay.me, &half).await.unwrap();
-            } else {
-                while relay.held.len() < 4 {
-                    tokio::time::sleep(Duration::from_millis(5)).await;
-                    relay.held.extend(relay.leases.acquire(relay.me, u16::MAX).await.unwrap());
-                }
-            }
             let (mut read, mut unsettled) = (Vec::<(String, u32)>::new(), Vec::<Row>::new());
             loop {
                 let was_over = over.load(std::sync::atomic::Ordering::SeqCst);
@@ -237,7 +231,7 @@ async fn nothing_is_missed_or_doubled_while_many_writers_commit_out_of_order() {
                 unsettled.extend(rows);
                 // Some stay in the table for a while, as in a relay's window.
                 if unsettled.len() > 60 || was_over {
-                    let rows: Vec<Row> = unsettled.drain(..).collect();
+                    let rows: Vec<Row> = std::mem::take(&mut unsettled);
                     if !rows.is_empty() {
                         assert_eq!(relay.settle(&rows, Outcome::Delivered).await.rows.len(), rows.len());
                     }
