@@ -15,6 +15,11 @@ struct Server {
 
 const SERVERS: &[Server] = &[
     Server { package: "postgresql", needed_for: "the PostgreSQL store", found: postgres },
+    Server {
+        package: "mariadb-server",
+        needed_for: "the MySQL store (MySQL 8 itself is no package of Debian)",
+        found: mariadb,
+    },
     Server { package: "nats-server", needed_for: "the NATS broker", found: nats },
     Server { package: "pgbouncer", needed_for: "PostgreSQL behind a pool", found: pgbouncer },
     Server { package: "python3-psycopg", needed_for: "a writer in another language", found: psycopg },
@@ -157,6 +162,10 @@ fn postgres() -> Option<PathBuf> {
         .collect();
     versions.sort();
     versions.pop().map(|(_, file)| file).or_else(|| on_path("initdb"))
+}
+
+fn mariadb() -> Option<PathBuf> {
+    on_path("mariadb-install-db").and_then(|_| on_path("mariadbd"))
 }
 
 fn nats() -> Option<PathBuf> {

@@ -5,18 +5,18 @@
 
 use std::time::Duration;
 
-#[cfg(any(feature = "memory", feature = "sqlite"))]
+#[cfg(any(feature = "memory", feature = "sqlite", feature = "mysql"))]
 use postrider_core::{Attempt, FailedAttempt, RelayId, Timestamp};
 use serde_json::Value;
-#[cfg(any(feature = "memory", feature = "sqlite"))]
+#[cfg(any(feature = "memory", feature = "sqlite", feature = "mysql"))]
 use serde_json::json;
 
-#[cfg(any(feature = "memory", feature = "sqlite"))]
+#[cfg(any(feature = "memory", feature = "sqlite", feature = "mysql"))]
 const KEPT: usize = 10;
 /// The longest text of a failure that is kept, in characters.
 pub(crate) const LONGEST_TEXT: usize = 1_000;
 
-#[cfg(any(feature = "memory", feature = "sqlite"))]
+#[cfg(any(feature = "memory", feature = "sqlite", feature = "mysql"))]
 /// The column after these failures: what was there, then they, the last ten of all.
 ///
 /// A column that is no JSON array is replaced. A failure that is recorded already (same relay, attempt, destination and
@@ -68,7 +68,7 @@ pub(crate) fn found_no_route(column: &str) -> bool {
     entries.last().is_some_and(|last| last["destination"] == "")
 }
 
-#[cfg(any(feature = "memory", feature = "sqlite"))]
+#[cfg(any(feature = "memory", feature = "sqlite", feature = "mysql"))]
 /// A moment as RFC 3339 in UTC with milliseconds.
 pub(crate) fn rfc3339(at: Timestamp) -> String {
     const DAY: i64 = 86_400_000;
@@ -79,7 +79,7 @@ pub(crate) fn rfc3339(at: Timestamp) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}.{:03}Z", rest % 1_000)
 }
 
-#[cfg(any(feature = "memory", feature = "sqlite"))]
+#[cfg(any(feature = "memory", feature = "sqlite", feature = "mysql"))]
 /// The date of a day counted from 1970-01-01, by shifting the year to begin in March so that the leap day is its last.
 fn civil(days: i64) -> (i64, i64, i64) {
     let shifted = days + 719_468;
@@ -97,13 +97,13 @@ pub(crate) fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
-#[cfg(any(feature = "memory", feature = "sqlite"))]
+#[cfg(any(feature = "memory", feature = "sqlite", feature = "mysql"))]
 /// The time from `earlier` to `later`; zero when there is none.
 pub(crate) fn between(earlier: Timestamp, later: Timestamp) -> Duration {
     Duration::from_micros(u64::try_from(later.0.saturating_sub(earlier.0)).unwrap_or(0))
 }
 
-#[cfg(all(test, any(feature = "memory", feature = "sqlite")))]
+#[cfg(all(test, any(feature = "memory", feature = "sqlite", feature = "mysql")))]
 mod tests {
     use postrider_core::{DestinationName, ErrorKind};
     use uuid::Uuid;

@@ -3,18 +3,22 @@
 //! `postgres` and `sqlite` hold the SQL text under features of their own (`postgres-sql`, `sqlite-sql`), without any
 //! driver: the SDK sends the same statements through the driver that the application has.
 
-#[cfg(any(feature = "memory", feature = "sqlite", feature = "postgres"))]
+#[cfg(any(feature = "memory", feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod failures;
 mod history;
 mod lanes;
-#[cfg(any(feature = "memory", feature = "sqlite"))]
+#[cfg(any(feature = "memory", feature = "sqlite", feature = "mysql"))]
 mod page;
 mod registry;
-#[cfg(any(feature = "sqlite-sql", feature = "postgres"))]
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod stride;
+#[cfg(any(feature = "sqlite-sql", feature = "postgres", feature = "mysql"))]
 mod versions;
 
 #[cfg(feature = "memory")]
 pub mod memory;
+#[cfg(feature = "mysql")]
+pub mod mysql;
 #[cfg(feature = "failpoints")]
 pub mod points;
 #[cfg(feature = "postgres-sql")]

@@ -74,6 +74,8 @@ impl fmt::Debug for Backend {
 
 /// The stores that are compiled in.
 pub const BACKENDS: &[Backend] = &[
+    #[cfg(feature = "mysql")]
+    crate::mysql::BACKEND,
     #[cfg(feature = "postgres")]
     crate::postgres::BACKEND,
     #[cfg(feature = "sqlite")]
@@ -83,7 +85,7 @@ pub const BACKENDS: &[Backend] = &[
 /// Every scheme there is and the feature it needs.
 const FEATURES: &[(&str, &str)] = &[("sqlite", "sqlite"), ("postgres", "postgres"), ("postgresql", "postgres")];
 
-/// Schemes of databases that people look for and no store has.
+/// Schemes of databases that people look for and no store of the binary has.
 const NOT_YET: &[&str] = &["mariadb", "mysql"];
 
 /// Opens the outbox that a URL names.

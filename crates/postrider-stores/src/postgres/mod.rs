@@ -66,8 +66,6 @@ mod status;
 #[cfg(feature = "postgres")]
 mod store;
 #[cfg(feature = "postgres")]
-mod stride;
-#[cfg(feature = "postgres")]
 mod tls;
 
 pub use names::Names;

@@ -18,7 +18,7 @@ use super::read_sql::{
     NOTHING_UNTIL, OBSERVE, Pages, RESTAMP, SWEEP, WALK,
 };
 use super::snapshot::{Life, Snapshot};
-use super::stride::Stride;
+use crate::stride::Stride;
 
 /// Row numbers looked at by one statement where the planner cannot be told to walk the primary key.
 const SPAN: i64 = 64_000;

@@ -19,7 +19,7 @@ const PARTS: i64 = 64;
 
 /// The row numbers of one statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stride {
+pub(crate) struct Stride {
     numbers: i64,
     /// The quickest statement so far, which is about the way to the server and back.
     way: Duration,
@@ -27,12 +27,12 @@ pub(super) struct Stride {
 
 impl Stride {
     /// The first stride of a sweep, by how long a statement took that asks for nothing.
-    pub(super) const fn first(way: Duration) -> Self {
+    pub(crate) const fn first(way: Duration) -> Self {
         Self { numbers: 2 * FEWEST, way }
     }
 
     /// The last row number of a statement that begins behind one, on the way to another.
-    pub(super) fn from(self, after: i64, end: i64) -> i64 {
+    pub(crate) fn from(self, after: i64, end: i64) -> i64 {
         let most = (end.saturating_sub(after) / PARTS).max(FEWEST);
         after.saturating_add(self.numbers.min(most))
     }
@@ -40,7 +40,7 @@ impl Stride {
     /// The stride of the next statement, by how many row numbers this one passed and how long it took.
     ///
     /// What it passed may be less than its stride, near the end; what was never passed says nothing.
-    pub(super) fn next(self, passed: i64, took: Duration) -> Self {
+    pub(crate) fn next(self, passed: i64, took: Duration) -> Self {
         let way = self.way.min(took);
         let numbers = match took.saturating_sub(way) {
             worked if worked > LONG => passed.saturating_mul(micros(LONG)) / micros(worked).max(1),
