@@ -127,3 +127,6 @@ pub(super) const SWEEP: &str = concat!(
 
 /// The number before the first row behind `?`.
 pub(super) const NOTHING_UNTIL: &str = "select min(id) - 1 from {outbox} force index (primary) where id > ?";
+
+/// The last row that is committed.
+pub(super) const LAST_ID: &str = "select max(id) from {outbox}";

@@ -18,7 +18,7 @@ use super::found::{Found, Gathering, close, indexed, numbers};
 use super::life::{Life, Look, look};
 use super::link::Link;
 use super::read_sql::{
-    ANY_EXCEPTION, BY_ID, DUE, IN_RANGES, NEXT, NEXT_KEY, NOTHING_UNTIL, OF_ALL, OF_KEY, PRESENT, SWEEP,
+    ANY_EXCEPTION, BY_ID, DUE, IN_RANGES, LAST_ID, NEXT, NEXT_KEY, NOTHING_UNTIL, OF_ALL, OF_KEY, PRESENT, SWEEP,
 };
 use crate::stride::Stride;
 
@@ -50,6 +50,8 @@ pub(super) struct MysqlSource {
     lanes: LaneCount,
     cohorts: Cohorts,
     turn: usize,
+    /// Where the reading under way ends, from its second page on.
+    until: Option<i64>,
     life: Option<Life>,
     looked: Instant,
     patience: Duration,
@@ -70,6 +72,7 @@ impl MysqlSource {
             lanes,
             cohorts: Cohorts::default(),
             turn: 0,
+            until: None,
             life: None,
             looked: Instant::now(),
             patience: Duration::MAX,
@@ -93,6 +96,12 @@ impl MysqlSource {
         Ok(same && next > self.cohorts.highest())
     }
 
+    /// Nothing is known of what was read.
+    fn forget(&mut self) {
+        self.cohorts.forget();
+        self.until = None;
+    }
+
     async fn read_cohorts(&mut self, lanes: &[HeldLane], room: Room) -> Result<Page> {
         self.turn = self.turn.wrapping_add(1);
         let (count, mut gathering, mut more) = (self.cohorts.len(), Gathering::new(room), false);
@@ -114,6 +123,10 @@ impl MysqlSource {
         close(&mut self.link, self.lanes, &mut rows).await?;
         self.probe().await?;
         let more = more || self.cohorts.len() > 1;
+        self.until = match self.until.filter(|_| more) {
+            None if more => Some(self.last_id().await?),
+            until => until,
+        };
         let reached = if more { self.cohorts.reached() } else { Default::default() };
         Ok(Page { rows, more, discontinued: false, reached })
     }
@@ -132,7 +145,8 @@ impl MysqlSource {
         };
         cohort.settled_below = Some(settled_below);
         let most = room.rows.saturating_mul(2).clamp(1_000, MOST_LOOKED_AT);
-        let end = meets.unwrap_or(i64::MAX);
+        let until = self.until.map_or(i64::MAX, |until| until.max(cohort.last));
+        let end = meets.unwrap_or(until);
         let sql = self.sql(NEXT);
         let found = Found::all(self.link.query("reading new messages", &sql, (cohort.last, end, most)).await?);
         let now = Instant::now();
@@ -249,7 +263,7 @@ impl MysqlSource {
     fn believed(&mut self, connection: Option<u64>, page: Page) -> Page {
         if connection.is_none() || connection != self.link.standing() {
             // The connection was lost and opened again: the other end may be another server.
-            self.cohorts.forget();
+            self.forget();
             return Page { more: true, ..Page::EMPTY };
         }
         self.trusted = connection;
@@ -281,10 +295,10 @@ impl Source for MysqlSource {
         let trusted = self.trusted.take();
         let is_known = trusted.is_some() && trusted == self.link.standing();
         if !is_known {
-            self.cohorts.forget();
+            self.forget();
         }
         if (!is_known || self.looked.elapsed() >= LOOK_EVERY) && !self.look().await? {
-            self.cohorts.forget();
+            self.forget();
             return Ok(Page { discontinued: true, ..Page::EMPTY });
         }
         let connection = self.link.standing();
@@ -426,6 +440,11 @@ impl Source for MysqlSource {
 }
 
 impl MysqlSource {
+    async fn last_id(&mut self) -> Result<i64> {
+        let sql = self.sql(LAST_ID);
+        Ok(self.link.query_one("reading the last row number", &sql, ()).await?.integer(0).unwrap_or(0))
+    }
+
     /// The number before the first row behind this one, up to an end: an old outbox has passed many numbers.
     async fn nothing_until(&mut self, after: i64, end: i64) -> Result<i64> {
         let sql = self.sql(NOTHING_UNTIL);

@@ -65,7 +65,7 @@ impl Mariadb {
                 "--skip-test-db",
                 "--skip-name-resolve",
             ])
-            .args([format!("--datadir={}", data(&folder).display())])
+            .args([format!("--datadir={}", data(&folder).display()), temporary(&folder)])
             .run()?;
         // Names are not looked up: who comes over TCP is of 127.0.0.1.
         let users = [format!("{USER}@localhost"), format!("{USER}@'127.0.0.1'")];
@@ -79,7 +79,7 @@ impl Mariadb {
             .args(["--no-defaults", "--bind-address=127.0.0.1", "--skip-name-resolve", "--skip-log-bin"])
             .args([format!("--datadir={}", data(&folder).display()), format!("--port={port}")])
             .args([format!("--init-file={}", init.display()), format!("--socket={}", socket(&folder).display())])
-            .args([format!("--pid-file={}", folder.path().join("pid").display())])
+            .args([format!("--pid-file={}", folder.path().join("pid").display()), temporary(&folder)])
             .args(["--innodb-buffer-pool-size=128M", "--max-connections=200", "--max-allowed-packet=80M"]);
         recipe = recipe.args(settings.iter().copied());
         recipe.graceful = Signal::Terminate;
@@ -154,6 +154,11 @@ impl Mariadb {
 
 fn data(folder: &Folder) -> PathBuf {
     folder.path().join("data")
+}
+
+/// A server that starts removes the temporary files of all others in the same folder.
+fn temporary(folder: &Folder) -> String {
+    format!("--tmpdir={}", folder.path().display())
 }
 
 fn socket(folder: &Folder) -> PathBuf {
