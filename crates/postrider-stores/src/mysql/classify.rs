@@ -14,7 +14,8 @@ const LOCK_WAIT: u16 = 1205;
 const QUOTING: [u16; 10] = [1062, 1064, 1292, 1366, 1367, 1411, 1525, 3140, 3141, 4038];
 
 const PASSWORD: &str = "give the user and the password that the server knows, in the address or by outbox.store_password_file; \
-    `alter user NAME identified by '...'` sets another";
+    `alter user NAME identified by '...'` sets another; MariaDB says the same to whoever comes in the clear where it wants \
+    encryption: sslmode=require";
 const DATABASE: &str = "correct the name at the end of the address, or create it there: `create database NAME`";
 const GRANT: &str = "correct user and database in the address, or run as an administrator: `grant select, insert, update, delete on DATABASE.* to USER`";
 const ADMIT: &str = "look at user and host in the address, then at `select user, host from mysql.user`, which says who may come from where";

@@ -82,6 +82,9 @@ impl MysqlOptions {
         let host = opts.ip_or_hostname().trim_matches(['[', ']']);
         let is_loopback = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
         let is_local = socket.is_some() || is_loopback;
+        if socket.is_some() && matches!(mode, Some(Encryption::Required | Encryption::Verified)) {
+            return Err(refused("nothing is encrypted over a socket; leave sslmode or socket out"));
+        }
         let place = match &socket {
             Some(socket) => format!("{socket}/{database}"),
             None => format!("{}:{}/{database}", opts.ip_or_hostname(), opts.tcp_port()),
@@ -201,6 +204,7 @@ mod tests {
             "mysql://u:hunter2@h:port/d",
             "mysql://u:hunter2@h",
             "mysql://u:hunter2@h/d?sslmode=maybe",
+            "mysql://u:hunter2@h/d?sslmode=verify-full&socket=/run/s.sock",
             "mysql://u:hunter2@h/d?nonsense=hunter2",
             "mysql://u:hunter2@h/d?sslrootcert=%zz",
         ] {
