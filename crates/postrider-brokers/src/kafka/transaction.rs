@@ -25,7 +25,10 @@ pub(super) struct Transaction<'a> {
     line: &'a Arc<Line>,
     places: &'a Places,
     messages: &'a [&'a Outgoing],
+    /// When nothing more is begun.
     closing: Instant,
+    /// When nothing more is tried again without what was refused.
+    end: Instant,
     results: Vec<Option<Published>>,
 }
 
@@ -48,7 +51,7 @@ impl<'a> Transaction<'a> {
     ) -> Self {
         let closing = Instant::now() + settings.timeout;
         let results = messages.iter().map(|_| None).collect();
-        Self { settings, line, places, messages, closing, results }
+        Self { settings, line, places, messages, closing, end: closing + settings.timeout, results }
     }
 
     /// Tells the broker that the id is this producer's: an earlier one with it is fenced, and what that had not
@@ -95,12 +98,12 @@ impl<'a> Transaction<'a> {
                     left.iter().for_each(|index| self.set(*index, Published::Accepted(Accepted::FRESH)));
                 }
                 // The first answer of a request names its first message; sent one by one, it names the right one.
-                End::Aborted(_, _, true) if !one_by_one && Instant::now() < self.closing => one_by_one = true,
+                End::Aborted(_, _, true) if !one_by_one && Instant::now() < self.end => one_by_one = true,
                 End::Aborted(index, error, _) => {
                     one_by_one = false;
                     let refused = error.kind() == ErrorKind::Rejected || error.kind() == ErrorKind::Config;
                     self.fail(index, error);
-                    if !refused || Instant::now() >= self.closing {
+                    if !refused || Instant::now() >= self.end {
                         break;
                     }
                 }
@@ -155,12 +158,14 @@ impl<'a> Transaction<'a> {
         }
         let answers =
             join_all(sent.into_iter().map(|(index, delivery)| async move { (index, delivered(delivery.await)) }));
-        for (index, answer) in answers.await {
-            if let Err(code) = answer {
-                return self.abort(index, code).await;
-            }
+        let failed: Vec<_> = answers.await.into_iter().filter_map(|(index, answer)| Some((index, answer.err()?))).collect();
+        // One that is refused takes the others of the transaction with it: they come back purged.
+        let purged = [None, Some(RDKafkaErrorCode::PurgeQueue), Some(RDKafkaErrorCode::PurgeInflight)];
+        let cause = failed.iter().find(|(_, code)| !purged.contains(code)).or(failed.first());
+        match cause {
+            Some((index, code)) => self.abort(*index, *code).await,
+            None => self.commit().await,
         }
-        self.commit().await
     }
 
     async fn begin(&self) -> Result<()> {

@@ -1,4 +1,5 @@
 //! What stands in a topic, read by a consumer that knows nothing of the relay.
+#![allow(dead_code, reason = "each program uses what it needs")]
 
 use std::time::{Duration, Instant};
 

@@ -120,6 +120,11 @@ impl KafkaServer {
         self.folder.path()
     }
 
+    /// Whether it runs.
+    pub fn is_running(&mut self) -> bool {
+        self.process.running()
+    }
+
     /// Stops it in good order.
     pub fn stop(&mut self) {
         self.process.stop();
