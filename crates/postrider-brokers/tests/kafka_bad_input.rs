@@ -172,7 +172,8 @@ async fn a_timestamp_that_the_topic_does_not_allow_is_rejected() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn check_reports_what_weakens_an_acknowledgement() {
     let Some(node) = real().await else { return };
-    let weak = [("unclean.leader.election.enable", "true"), ("max.message.bytes", "5000"), ("cleanup.policy", "compact")];
+    let weak =
+        [("unclean.leader.election.enable", "true"), ("max.message.bytes", "5000"), ("cleanup.policy", "compact")];
     create_topic(&node.address, "weak", 1, &weak).await;
     let findings = broker(&node.address).check(&[Destination::new("weak")]).await.unwrap();
     let text = format!("{findings:?}");

@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use postrider_brokers::memory::MemoryBroker;
 use postrider_core::machine::{MAX_DESTINATIONS, Ordering};
-use postrider_core::{
-    Broker, DestinationName, DestinationTemplate, ErrorKind, LaneCount, OnDead, Store, TopicPattern,
-};
+use postrider_core::{Broker, DestinationName, DestinationTemplate, ErrorKind, LaneCount, OnDead, Store, TopicPattern};
 use postrider_relay::{Relay, RelayBuilder};
 use postrider_stores::History;
 use postrider_stores::memory::MemoryStore;

@@ -19,6 +19,10 @@ use super::{answer, wire};
 /// How long a full queue is waited for at a time.
 const BREATH: Duration = Duration::from_millis(5);
 
+/// What is said of a message that did nothing wrong itself.
+const PURGED: [Option<RDKafkaErrorCode>; 3] =
+    [None, Some(RDKafkaErrorCode::PurgeQueue), Some(RDKafkaErrorCode::PurgeInflight)];
+
 /// Messages of one lane, in their order.
 pub(super) struct Transaction<'a> {
     settings: &'a Settings,
@@ -32,12 +36,23 @@ pub(super) struct Transaction<'a> {
     results: Vec<Option<Published>>,
 }
 
+/// What a failure in an aborted transaction says of its message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    /// It is its own.
+    Own,
+    /// It may be that of another message in the same request.
+    Neighbour,
+    /// Nothing: the transaction could not go on, and took the message with it.
+    Purged,
+}
+
 /// How one try ended.
 enum End {
     /// Everything in it is there.
     Committed,
-    /// Nothing of it is there: this one was the first to fail, and its failure may be a neighbour's.
-    Aborted(usize, Error, bool),
+    /// Nothing of it is there: this one failed.
+    Aborted(usize, Error, Cause),
     /// It is not known what is there, or nothing can be said for the others: the same error for all.
     Over(Error),
 }
@@ -87,23 +102,29 @@ impl<'a> Transaction<'a> {
                 self.fail(index, error);
             }
         }
-        let mut one_by_one = false;
+        // The call before this one may have ended with a refusal.
+        let (mut one_by_one, mut gap) = (false, true);
         loop {
             let left: Vec<usize> = (0..self.messages.len()).filter(|index| self.is_open(*index)).collect();
             if left.is_empty() {
                 break;
             }
-            match self.try_once(&left, one_by_one).await {
+            let end = self.try_once(&left, one_by_one).await;
+            let in_time = Instant::now() < self.end;
+            match end {
                 End::Committed => {
                     left.iter().for_each(|index| self.set(*index, Published::Accepted(Accepted::FRESH)));
                 }
-                // The first answer of a request names its first message; sent one by one, it names the right one.
-                End::Aborted(_, _, true) if !one_by_one && Instant::now() < self.end => one_by_one = true,
+                // The answer to a request names all its messages; sent one by one, it names the right one.
+                End::Aborted(_, _, Cause::Neighbour) if !one_by_one && in_time => (one_by_one, gap) = (true, true),
+                // librdkafka goes on counting from what was refused, so the broker misses numbers in the next transaction.
+                // Aborting that one makes them anew, under the same id: a new producer could take the lane back.
+                End::Aborted(_, _, Cause::Purged) if gap && in_time => gap = false,
                 End::Aborted(index, error, _) => {
-                    one_by_one = false;
+                    (one_by_one, gap) = (false, true);
                     let refused = error.kind() == ErrorKind::Rejected || error.kind() == ErrorKind::Config;
                     self.fail(index, error);
-                    if !refused || Instant::now() >= self.end {
+                    if !refused || !in_time {
                         break;
                     }
                 }
@@ -153,15 +174,15 @@ impl<'a> Transaction<'a> {
                     }
                 }
                 Ok(delivery) => sent.push((index, delivery)),
-                Err(error) => return self.abort_with(index, error, false).await,
+                Err(error) => return self.abort_with(index, error, Cause::Own).await,
             }
         }
         let answers =
             join_all(sent.into_iter().map(|(index, delivery)| async move { (index, delivered(delivery.await)) }));
-        let failed: Vec<_> = answers.await.into_iter().filter_map(|(index, answer)| Some((index, answer.err()?))).collect();
+        let failed: Vec<_> =
+            answers.await.into_iter().filter_map(|(index, answer)| Some((index, answer.err()?))).collect();
         // One that is refused takes the others of the transaction with it: they come back purged.
-        let purged = [None, Some(RDKafkaErrorCode::PurgeQueue), Some(RDKafkaErrorCode::PurgeInflight)];
-        let cause = failed.iter().find(|(_, code)| !purged.contains(code)).or(failed.first());
+        let cause = failed.iter().find(|(_, code)| !PURGED.contains(code)).or(failed.first());
         match cause {
             Some((index, code)) => self.abort(*index, *code).await,
             None => self.commit().await,
@@ -195,19 +216,25 @@ impl<'a> Transaction<'a> {
     }
 
     async fn abort(&self, index: usize, code: Option<RDKafkaErrorCode>) -> End {
+        let purged = PURGED.contains(&code);
         let code = code.unwrap_or(RDKafkaErrorCode::PurgeInflight);
         let topic = self.messages.get(index).map_or("", |outgoing| outgoing.destination.as_str());
         let error = answer::delivery(&self.settings.shown, topic, code);
-        self.abort_with(index, error, answer::may_be_a_neighbour(code)).await
+        let cause = match answer::may_be_a_neighbour(code) {
+            true => Cause::Neighbour,
+            false if purged => Cause::Purged,
+            false => Cause::Own,
+        };
+        self.abort_with(index, error, cause).await
     }
 
-    async fn abort_with(&self, index: usize, error: Error, neighbour: bool) -> End {
+    async fn abort_with(&self, index: usize, error: Error, cause: Cause) -> End {
         if let Some(fenced) = self.fenced() {
             return End::Over(fenced);
         }
         let bound = Timeout::After(self.settings.timeout);
         match self.line.blocking(move |producer| producer.abort_transaction(bound)).await {
-            Ok(Ok(())) => End::Aborted(index, error, neighbour),
+            Ok(Ok(())) => End::Aborted(index, error, cause),
             Ok(Err(failed)) => End::Over(self.over("aborting a transaction", &failed)),
             Err(failed) => End::Over(failed),
         }

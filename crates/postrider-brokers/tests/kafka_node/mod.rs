@@ -40,7 +40,8 @@ async fn start() -> Result<Node, String> {
     let options = KafkaOptions {
         users: vec![user("admin", "admin-password"), user("relay", PASSWORD), user("stranger", PASSWORD)],
         authorize: true,
-        extra: "allow.everyone.if.no.acl.found=false".to_owned(),
+        // A topic that is created by accident is a failure of the broker under test.
+        extra: "auto.create.topics.enable=true".to_owned(),
         ..KafkaOptions::default()
     };
     match KafkaServer::start_with(options).await {
