@@ -10,11 +10,12 @@ use crate::tree::Tree;
 use crate::{Result, table};
 
 /// What a suite can run against; found as a word in the names of program and case.
-const BACKENDS: [&str; 11] = [
+const BACKENDS: [&str; 12] = [
     "pgbouncer",
     "postgres",
     "sqlite",
     "nats",
+    "kafka",
     "http",
     "stdout",
     "file",

@@ -27,8 +27,10 @@ pub struct KafkaOptions {
     pub users: Vec<(String, String)>,
     /// Whether users other than the first need permissions.
     pub authorize: bool,
-    /// A certificate and its key, PEM, for a listener with TLS.
+    /// A key and its certificate, PEM, for a listener with TLS.
     pub certificate: Option<String>,
+    /// The authority, PEM, whose certificates that listener demands of clients.
+    pub authority: Option<String>,
     /// Further lines of the configuration.
     pub extra: String,
 }
@@ -69,6 +71,9 @@ impl KafkaServer {
         let ports = Ports { plain: free_port()?, controller: free_port()?, password: free_port()?, tls: free_port()? };
         if let Some(certificate) = &options.certificate {
             folder.write("server.pem", certificate)?;
+        }
+        if let Some(authority) = &options.authority {
+            folder.write("authority.pem", authority)?;
         }
         let config = folder.write("server.properties", &config(&folder, ports, &options))?;
         let tool = |class: &str| {
@@ -237,6 +242,14 @@ fn config(folder: &Folder, ports: Ports, options: &KafkaOptions) -> String {
             file.display()
         ));
     }
+    if options.authority.is_some() {
+        let file = folder.path().join("authority.pem");
+        further.push_str(&format!(
+            "listener.name.tls.ssl.client.auth=required\nlistener.name.tls.ssl.truststore.type=PEM\n\
+             listener.name.tls.ssl.truststore.location={}\n",
+            file.display()
+        ));
+    }
     format!(
         "process.roles=broker,controller\nnode.id=1\ncontroller.quorum.voters=1@127.0.0.1:{controller}\n\
          listeners={listeners},CONTROLLER://127.0.0.1:{controller}\nadvertised.listeners={advertised}\n\
@@ -245,7 +258,8 @@ fn config(folder: &Folder, ports: Ports, options: &KafkaOptions) -> String {
          offsets.topic.replication.factor=1\noffsets.topic.num.partitions=1\n\
          transaction.state.log.replication.factor=1\ntransaction.state.log.min.isr=1\n\
          transaction.state.log.num.partitions=4\ngroup.initial.rebalance.delay.ms=0\nauto.create.topics.enable=false\n\
-         message.max.bytes=8388608\ncontrolled.shutdown.enable=false\n{further}{}\n",
+         message.max.bytes=8388608\ncontrolled.shutdown.enable=false\n\
+         broker.session.timeout.ms=2000\nbroker.heartbeat.interval.ms=500\n{further}{}\n",
         data.display(),
         options.extra
     )
