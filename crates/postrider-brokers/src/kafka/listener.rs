@@ -39,10 +39,14 @@ impl Listener {
         }
     }
 
-    fn complain(&self, kind: ErrorKind, text: String) {
+    fn complain(&self, kind: ErrorKind, text: String, summary: bool) {
         self.trouble.send_modify(|trouble| {
-            // That the connection is gone follows from the refusal, and says less.
-            let known_better = kind == ErrorKind::Unavailable && matches!(trouble, Some((ErrorKind::Config, _)));
+            // That the connection is gone follows from the refusal, and says less; so does the count of what is down.
+            let known_better = match trouble {
+                None => false,
+                Some((ErrorKind::Config, _)) => kind == ErrorKind::Unavailable,
+                Some(_) => summary,
+            };
             if !known_better {
                 *trouble = Some((kind, text));
             }
@@ -59,7 +63,7 @@ impl ClientContext for Listener {
         tracing::debug!(%error, "librdkafka: {reason}");
         let Some(code) = error.rdkafka_error_code() else { return };
         let (kind, advice) = meaning(code, reason);
-        self.complain(kind, format!("{}; {advice}", shortened(reason)));
+        self.complain(kind, format!("{}; {advice}", shortened(reason)), code == RDKafkaErrorCode::AllBrokersDown);
     }
 }
 
@@ -68,7 +72,8 @@ fn meaning(code: RDKafkaErrorCode, reason: &str) -> (ErrorKind, &'static str) {
     use RDKafkaErrorCode as Code;
     let lower = reason.to_ascii_lowercase();
     match code {
-        Code::SSL if lower.contains("certificate") => (
+        // A server that misses ours says so only when the connection stands already.
+        Code::SSL | Code::BrokerTransportFailure if lower.contains("certificate") => (
             ErrorKind::Config,
             "the server's certificate does not verify, or it does not take ours: repair it, name its authority in \
              ca_file, or ours in client_cert_file and client_key_file",
@@ -123,6 +128,9 @@ mod tests {
             listener.trouble().unwrap()
         };
         assert!(told("certificate verify failed").1.contains("ca_file, or ours"));
+        let listener = Listener::default();
+        listener.error(global(RDKafkaErrorCode::BrokerTransportFailure), "sslv3 alert bad certificate");
+        assert_eq!(listener.trouble().map(|(kind, _)| kind), Some(ErrorKind::Config));
         assert!(told("SSL handshake failed: wrong version number").1.contains("does the server speak TLS"));
     }
 }

@@ -153,10 +153,10 @@ impl<'a> Transaction<'a> {
         let key = self.messages.get(index).and_then(|outgoing| outgoing.message.key.as_ref());
         let Some(key) = key else { return };
         for (later, outgoing) in self.messages.iter().enumerate().skip(index + 1) {
-            if outgoing.message.key.as_ref() == Some(key) {
-                if let Some(place @ None) = self.results.get_mut(later) {
-                    *place = Some(Published::NotSent);
-                }
+            if outgoing.message.key.as_ref() == Some(key)
+                && let Some(place @ None) = self.results.get_mut(later)
+            {
+                *place = Some(Published::NotSent);
             }
         }
     }
