@@ -35,7 +35,7 @@
 //! | no acknowledgement in time, and whatever else is not certain | `Unknown` |
 //! | another producer took over the lane's transactional id | `Fenced` |
 //!
-//! **Options**, also in the query of the URL: `timeout` of an acknowledgement (`"30s"`, from `"1s"` to `"35s"`) ·
+//! **Options**, also in the query of the URL: `timeout` of an acknowledgement (`"20s"`, from `"1s"` to `"30s"`) ·
 //! `linger`, how long to wait for company (`"1ms"`, to `"1s"`) · `compression`: `lz4` (default), `zstd`, `snappy`, `gzip`
 //! or `none` · `client_id` (`postrider`) · `security`: `plaintext`, or `tls` as in `kafka+ssl://` · `sasl`: `plain`,
 //! `scram-sha-256` or `scram-sha-512`, with `user` and `password` (or in the URL) · `ca_file`, PEM certificates of the

@@ -56,7 +56,7 @@ impl Settings {
         let options = Options::with_query(config);
         let (servers, login) = servers::parse(config)?;
         let second = Duration::from_secs(1);
-        let timeout = options.duration("timeout", second * 30, second..=second * 35)?;
+        let timeout = options.duration("timeout", second * 20, second..=second * 30)?;
         let linger = options.duration("linger", Duration::from_millis(1), Duration::ZERO..=second)?;
         let compression = options.text("compression")?.unwrap_or_else(|| "lz4".to_owned());
         if !CODECS.contains(&compression.as_str()) {

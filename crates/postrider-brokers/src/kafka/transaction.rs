@@ -10,12 +10,14 @@ use rdkafka::producer::{DeliveryFuture, Producer as _};
 use rdkafka::util::Timeout;
 use tokio::time::{Instant, sleep};
 
-use super::line::{CONNECT, Line};
+use super::line::Line;
 use super::place::Places;
 use super::settings::Settings;
 use super::window::delivered;
 use super::{answer, wire};
 
+/// How long the coordinator of an id may take: it ends what the one before left open.
+const PREPARE: Duration = Duration::from_secs(10);
 /// How long a full queue is waited for at a time.
 const BREATH: Duration = Duration::from_millis(5);
 
@@ -76,7 +78,7 @@ impl<'a> Transaction<'a> {
     /// `Config` when the broker refuses it, `Unavailable` otherwise; unsent either way.
     pub(super) async fn prepare(settings: &Settings, line: &Arc<Line>, id: &str) -> Result<()> {
         let doing = format!("taking the transactional id {id:?} at {}", settings.shown);
-        let asked = line.blocking(|producer| producer.init_transactions(Timeout::After(CONNECT)));
+        let asked = line.blocking(|producer| producer.init_transactions(Timeout::After(PREPARE)));
         tokio::select! {
             biased;
             answer = asked => answer?.map_err(|error| {
