@@ -254,6 +254,25 @@ async fn a_producer_that_fails_for_good_is_replaced_and_what_it_had_is_unknown()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_producer_had_on_its_way_when_it_failed_for_good_is_unknown_and_another_takes_its_place() {
+    let cluster = cluster(1, 1);
+    let broker = broker(&cluster);
+    until_accepted(&broker, of_key("k", &["before"])).await;
+    // librdkafka can't tell what the server has, and gives the producer up.
+    cluster.request_errors(RDKafkaApiKey::Produce, &[RDKafkaRespErr::RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER]);
+    let batch = [of_key("k", &["a", "b"]), of_key("other", &["c"])].concat();
+    let results = broker.publish(&batch).await;
+    assert_eq!(told(&results)[..2], ["unknown", "-"], "{results:?}");
+    let fatal = matches!(&results[0], Published::Failed(error) if !error.is_unsent());
+    assert!(fatal && told(&results)[2] != "ok", "{results:?}");
+    cluster.clear_request_errors(RDKafkaApiKey::Produce);
+    until_accepted(&broker, batch.to_vec()).await;
+    let found = log(&cluster).await;
+    let at = |text: &str| found.iter().position(|found| found == text).unwrap();
+    assert!(at("a") < at("b") && found.contains(&"c".to_owned()), "{found:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_forbidden_topic_is_a_config_error_until_it_is_allowed_and_holds_back_no_other_topic() {
     let cluster = cluster(1, 1);
     cluster.create_topic("stock", 1, 1).unwrap();
