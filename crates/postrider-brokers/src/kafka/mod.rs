@@ -1,7 +1,8 @@
 //! Kafka: `kafka://host:9092`, `kafka+ssl://host:9093`, or several servers parted by commas.
 //!
 //! **Promises**: accepted only by the acknowledgement of every replica in sync (`acks=all`), from an idempotent producer,
-//! so that the client's own retries neither repeat nor reorder; the messages of one key go one after another, each after
+//! so that the client's own retries do not reorder, and do not repeat but around the change of a partition's leader
+//! (librdkafka #4953); the messages of one key go one after another, each after
 //! the acknowledgement of the one before; different keys go at once. A key goes to the partition to which Java's
 //! producer sends it (`murmur2_random`); a message without a key has none on Kafka either. A producer that fails for
 //! good is replaced, and what it had in flight is `Unknown`. A broker that is down does not keep the relay from starting.
