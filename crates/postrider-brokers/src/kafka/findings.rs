@@ -162,3 +162,46 @@ fn unseen(topic: &str, why: &str) -> Finding {
         "give the relay's user the permission DescribeConfigs on the topic and on the cluster, so that check can help";
     warning(&format!("topic {topic}"), format!("its settings could not be looked at: {why}"), advice)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::BrokerConfig;
+
+    fn found(replicas: Replicas, told: &TopicSettings) -> Vec<String> {
+        let settings = Settings::parse(&BrokerConfig::new("kafka://a?producer.batch.size=2000")).unwrap();
+        let mut findings = Vec::new();
+        judge(&settings, "orders", replicas, told, &mut findings);
+        findings.into_iter().map(|finding| finding.found).collect()
+    }
+
+    #[test]
+    fn three_replicas_of_which_two_acknowledge_are_as_they_should_be() {
+        let replicas = Replicas { all: 3, in_sync: 3, leaderless: 0 };
+        let sound = TopicSettings {
+            min_in_sync: Some(2),
+            unclean_election: Some(false),
+            max_message: Some(2_000),
+            ..TopicSettings::default()
+        };
+        assert_eq!(found(replicas, &sound), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_weakens_an_acknowledgement_or_stops_it_is_told() {
+        let replicas = |all, in_sync, leaderless| Replicas { all, in_sync, leaderless };
+        let least = |min_in_sync| TopicSettings { min_in_sync: Some(min_in_sync), ..TopicSettings::default() };
+        for (replicas, told, expected) in [
+            (replicas(3, 3, 0), least(1), "one replica alone"),
+            (replicas(3, 3, 0), least(3), "one of its 3 replicas is away"),
+            (replicas(3, 1, 0), least(2), "1 of its replicas are in sync"),
+            (replicas(2, 2, 0), least(2), "2 replica(s)"),
+            (replicas(3, 3, 2), least(2), "2 of its partitions have no leader"),
+        ] {
+            let found = found(replicas, &told);
+            assert!(found.iter().any(|found| found.contains(expected)), "{expected}: {found:?}");
+        }
+        let narrow = TopicSettings { max_message: Some(1_999), ..least(2) };
+        assert!(found(replicas(3, 3, 0), &narrow)[0].contains("at most 1999 bytes"));
+    }
+}

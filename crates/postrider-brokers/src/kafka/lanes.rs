@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use postrider_core::{Error, ErrorKind, Lane, Outgoing, Published, Result, Term};
@@ -13,6 +14,9 @@ use super::place::Places;
 use super::settings::Settings;
 use super::transaction::Transaction;
 
+/// How long a producer is kept that publishes nothing: its lane may be another relay's by now.
+const IDLE: Duration = Duration::from_secs(300);
+
 /// The lanes of one broker.
 pub(super) struct Lanes {
     settings: Arc<Settings>,
@@ -23,6 +27,8 @@ pub(super) struct Lanes {
 #[derive(Default)]
 struct Held {
     line: Option<Arc<Line>>,
+    /// When it last published.
+    used: Option<Instant>,
     term: Option<Term>,
     /// The broker said that another producer has this lane. Asking again under the same term would take it back.
     fenced: bool,
@@ -36,6 +42,7 @@ impl Lanes {
 
     /// Publishes a batch: one transaction for each lane in it, all lanes at once.
     pub(super) async fn publish(&self, places: &Places, batch: &[Outgoing]) -> Vec<Published> {
+        self.let_go_of_the_idle();
         let mut lanes: BTreeMap<Lane, Vec<usize>> = BTreeMap::new();
         for (index, outgoing) in batch.iter().enumerate() {
             lanes.entry(outgoing.lane).or_default().push(index);
@@ -55,6 +62,17 @@ impl Lanes {
         results
     }
 
+    fn let_go_of_the_idle(&self) {
+        for held in self.known.lock().unwrap_or_else(PoisonError::into_inner).values() {
+            // One that is locked is at work.
+            if let Ok(mut held) = held.try_lock()
+                && held.used.is_some_and(|used| used.elapsed() > IDLE)
+            {
+                held.line = None;
+            }
+        }
+    }
+
     async fn publish_lane(&self, lane: Lane, places: &Places, messages: &[&Outgoing]) -> Vec<Published> {
         let held = {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -69,6 +87,7 @@ impl Lanes {
             Err(error) => return super::answer::all(messages.len(), &error),
         };
         let results = Transaction::new(&self.settings, &line, places, messages).publish().await;
+        held.used = Some(Instant::now());
         let fenced =
             |result: &Published| matches!(result, Published::Failed(error) if error.kind() == ErrorKind::Fenced);
         held.fenced |= results.iter().any(fenced);
