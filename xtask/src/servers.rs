@@ -1,29 +1,56 @@
 //! The servers that the tests start privately: which are installed, and installing them without starting one.
 
+mod kafka;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use crate::{Result, table};
 
-/// A program of a Debian package.
+/// A program of a Debian package, or what Maven brings.
 struct Server {
     package: &'static str,
     needed_for: &'static str,
     found: fn() -> Option<PathBuf>,
+    from: Origin,
+}
+
+/// Where a server comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// Debian's own packages.
+    Debian,
+    /// Maven Central, by its own client. What can't be had there is said and not run; it stops nothing.
+    Maven,
 }
 
 const SERVERS: &[Server] = &[
-    Server { package: "postgresql", needed_for: "the PostgreSQL store", found: postgres },
+    Server { package: "postgresql", needed_for: "the PostgreSQL store", found: postgres, from: Origin::Debian },
     Server {
         package: "mariadb-server",
         needed_for: "the MySQL store (MySQL 8 itself is no package of Debian)",
         found: mariadb,
+        from: Origin::Debian,
     },
-    Server { package: "nats-server", needed_for: "the NATS broker", found: nats },
-    Server { package: "pgbouncer", needed_for: "PostgreSQL behind a pool", found: pgbouncer },
-    Server { package: "python3-psycopg", needed_for: "a writer in another language", found: psycopg },
-    Server { package: "libfaketime", needed_for: "clocks that are off", found: faketime },
+    Server { package: "nats-server", needed_for: "the NATS broker", found: nats, from: Origin::Debian },
+    Server { package: "pgbouncer", needed_for: "PostgreSQL behind a pool", found: pgbouncer, from: Origin::Debian },
+    Server {
+        package: "python3-psycopg",
+        needed_for: "a writer in another language",
+        found: psycopg,
+        from: Origin::Debian,
+    },
+    Server { package: "libfaketime", needed_for: "clocks that are off", found: faketime, from: Origin::Debian },
+    Server {
+        package: "libssl-dev",
+        needed_for: "Kafka over TLS, built from source",
+        found: openssl,
+        from: Origin::Debian,
+    },
+    Server { package: "openjdk-17-jre-headless", needed_for: "a Kafka server", found: java, from: Origin::Debian },
+    Server { package: "maven", needed_for: "bringing a Kafka server", found: maven, from: Origin::Debian },
+    Server { package: kafka::NAME, needed_for: "the Kafka broker", found: kafka::found, from: Origin::Maven },
 ];
 
 /// Runs the verb. `--pretend-missing` shows what is said where nothing is installed; it installs nothing.
@@ -43,13 +70,24 @@ pub fn main(arguments: &[String]) -> Result<ExitCode> {
     if !install || missing.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
-    if pretend || !is_root()? {
-        println!("\nInstalling needs root. Run this once, then come back:\n\n  {}\n", by_hand(&missing));
-        return Ok(ExitCode::from(3));
+    let packages = only(&missing, Origin::Debian);
+    if !packages.is_empty() {
+        if pretend || !is_root()? {
+            println!("\nInstalling needs root. Run this once, then come back:\n\n  {}\n", by_hand(&packages));
+            return Ok(ExitCode::from(3));
+        }
+        install_packages(&packages)?;
     }
-    install_packages(&missing)?;
-    let still = list(false);
+    if let (false, Err(error)) = (only(&missing, Origin::Maven).is_empty(), kafka::bring()) {
+        println!("{} could not be brought, and its tests are not run: {error}", kafka::NAME);
+    }
+    let still = only(&list(false), Origin::Debian);
     if still.is_empty() { Ok(ExitCode::SUCCESS) } else { Err(format!("still missing: {}", still.join(", ")).into()) }
+}
+
+fn only(packages: &[&'static str], from: Origin) -> Vec<&'static str> {
+    let of = |package: &&'static str| SERVERS.iter().any(|server| server.package == *package && server.from == from);
+    packages.iter().copied().filter(of).collect()
 }
 
 /// The packages whose servers are missing, after installing them where that was asked for. An exit code stands for a
@@ -181,6 +219,19 @@ fn pgbouncer() -> Option<PathBuf> {
 fn psycopg() -> Option<PathBuf> {
     let out = Command::new("/usr/bin/python3").args(["-c", "import psycopg; print(psycopg.__file__)"]).output().ok()?;
     out.status.success().then(|| PathBuf::from(String::from_utf8_lossy(&out.stdout).trim()))
+}
+
+/// By its header: what is built needs that, not only the library.
+fn openssl() -> Option<PathBuf> {
+    Some(PathBuf::from("/usr/include/openssl/ssl.h")).filter(|file| file.is_file())
+}
+
+fn java() -> Option<PathBuf> {
+    on_path("java")
+}
+
+fn maven() -> Option<PathBuf> {
+    on_path("mvn")
 }
 
 /// Where Debian puts it.

@@ -11,6 +11,7 @@
 //! | `file:///path/out.jsonl`, `file:out.jsonl` | `file` | the line is on disk |
 //! | `http://…`, `https://…` | `http` | the receiver answered 2xx |
 //! | `nats://…`, `tls://…` | `nats` | JetStream stored it |
+//! | `kafka://…`, `kafka+ssl://…` | `kafka`, with TLS and SCRAM `kafka-tls` | every replica in sync has it |
 //!
 //! A secret option `token` may be given as `token`, as `token_file = "path"` or as `token_env = "NAME"`; it never
 //! appears in errors or in `Debug`. Durations are written `500ms`, `10s`, `2m`, `1h`; sizes `64KiB`, `1MiB`.
@@ -24,13 +25,24 @@ pub mod file;
 pub mod http;
 #[cfg(any(feature = "file", feature = "stdout"))]
 mod json_line;
+#[cfg(feature = "kafka")]
+pub mod kafka;
+#[cfg(any(feature = "kafka", feature = "nats"))]
+mod key_order;
 #[cfg(feature = "memory")]
 pub mod memory;
 #[cfg(feature = "nats")]
 pub mod nats;
-#[cfg(any(feature = "memory", feature = "file", feature = "stdout", feature = "http", feature = "nats"))]
+#[cfg(any(
+    feature = "memory",
+    feature = "file",
+    feature = "stdout",
+    feature = "http",
+    feature = "nats",
+    feature = "kafka"
+))]
 #[cfg_attr(
-    not(all(feature = "http", feature = "nats")),
+    not(all(feature = "http", feature = "nats", feature = "kafka")),
     allow(dead_code, reason = "each backend reads its options with the readers that it needs")
 )]
 mod options;

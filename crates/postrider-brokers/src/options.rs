@@ -112,6 +112,49 @@ impl<'a> Options<'a> {
         }
     }
 
+    /// Every option whose name begins with `prefix.`, without that, in the order of names: `prefix."a.b" = 1`,
+    /// `prefix.a.b = 1` and `"prefix.a.b" = 1` are the same in a table.
+    ///
+    /// # Errors
+    /// `Config` for a value that is no text, number or truth value.
+    #[cfg(feature = "kafka")]
+    pub(crate) fn below(&self, prefix: &str) -> Result<Vec<(String, String)>> {
+        let mut found = std::collections::BTreeMap::new();
+        for (name, value) in self.query.iter().chain(self.map) {
+            let below = name.strip_prefix(prefix).filter(|rest| rest.is_empty() || rest.starts_with('.'));
+            let Some(below) = below else { continue };
+            self.asked.borrow_mut().insert(name.clone());
+            self.flatten(name, below.trim_start_matches('.'), value, &mut found)?;
+        }
+        self.asked.borrow_mut().insert(format!("{prefix}.*"));
+        Ok(found.into_iter().collect())
+    }
+
+    #[cfg(feature = "kafka")]
+    fn flatten(
+        &self,
+        name: &str,
+        below: &str,
+        value: &Value,
+        found: &mut std::collections::BTreeMap<String, String>,
+    ) -> Result<()> {
+        let text = match value {
+            Value::String(text) => text.clone(),
+            Value::Number(number) => number.to_string(),
+            Value::Bool(truth) => truth.to_string(),
+            Value::Object(inner) => {
+                let join = |next: &str| if below.is_empty() { next.to_owned() } else { format!("{below}.{next}") };
+                return inner.iter().try_for_each(|(next, value)| self.flatten(name, &join(next), value, found));
+            }
+            Value::Null | Value::Array(_) => return Err(self.wrong(name, "a text, a number, true or false")),
+        };
+        if below.is_empty() {
+            return Err(self.wrong(name, "a table of settings"));
+        }
+        found.insert(below.to_owned(), text);
+        Ok(())
+    }
+
     /// Refuses every option that was not asked for, naming the nearest valid one.
     pub(crate) fn finish(self) -> Result<()> {
         let asked = self.asked.into_inner();

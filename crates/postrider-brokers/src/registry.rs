@@ -46,10 +46,11 @@ static BACKENDS: &[Backend] = &[
     backend!("file", file, &["file"]),
     backend!("http", http, &["http", "https"]),
     backend!("nats", nats, &["nats", "tls"]),
+    backend!("kafka", kafka, &["kafka", "kafka+ssl"]),
 ];
 
 /// Schemes of brokers that people look for and no backend has.
-const NOT_YET: &[&str] = &["amqp", "amqps", "kafka", "mqtt", "mqtts", "redis", "rediss"];
+const NOT_YET: &[&str] = &["amqp", "amqps", "mqtt", "mqtts", "redis", "rediss"];
 
 /// Every backend that exists, built into this program or not.
 pub fn backends() -> &'static [Backend] {

@@ -16,6 +16,7 @@ const BACKENDS: [&str; 12] = [
     "mysql",
     "sqlite",
     "nats",
+    "kafka",
     "http",
     "stdout",
     "file",

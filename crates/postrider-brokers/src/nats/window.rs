@@ -6,7 +6,7 @@
 //! times as much. A follower is sent as soon as its turn is known, not when all before it are answered: the connection
 //! has something to carry all the time.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use async_nats::jetstream;
 use async_nats::jetstream::context::{PublishAckFuture, PublishErrorKind};
@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep_until};
 use super::link::Watch;
 use super::settings::Settings;
 use super::{ack, wire};
+use crate::key_order::in_order;
 
 /// A batch on its way.
 pub(super) struct Window<'a> {
@@ -117,20 +118,4 @@ impl<'a> Window<'a> {
     fn not_in_time(&self, subject: &str) -> Error {
         ack::classify(&self.settings.shown, subject, &PublishErrorKind::TimedOut.into())
     }
-}
-
-/// The first message of every key and each one without a key, in the batch's order; and for each message the next one of
-/// its key.
-fn in_order(batch: &[Outgoing]) -> (Vec<usize>, Vec<Option<usize>>) {
-    let mut firsts = Vec::with_capacity(batch.len());
-    let mut followers = vec![None; batch.len()];
-    let mut last_of: HashMap<&str, usize> = HashMap::with_capacity(batch.len());
-    for (index, outgoing) in batch.iter().enumerate() {
-        let before = outgoing.message.key.as_ref().and_then(|key| last_of.insert(key.as_str(), index));
-        match before.and_then(|before| followers.get_mut(before)) {
-            Some(follower) => *follower = Some(index),
-            None => firsts.push(index),
-        }
-    }
-    (firsts, followers)
 }

@@ -60,7 +60,7 @@ fn an_address_of_no_known_kind() {
         .says(&["did you mean nats:"])
         .hides("canary");
     let not_yet = "next: it is not supported yet; README, \"Not there yet\", says what to use until then";
-    for broker in ["kafka://u:canary@x", "amqp://u:canary@x"] {
+    for broker in ["mqtt://u:canary@x", "amqp://u:canary@x"] {
         let run = place.on(&["relay", "--until-empty", "--broker", broker]);
         run.ends(2).says(&["known schemes", "nats", not_yet]).hides("canary");
     }

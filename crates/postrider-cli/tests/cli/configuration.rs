@@ -114,7 +114,7 @@ fn init_writes_nothing_for_an_address_of_a_kind_that_does_not_exist() {
     let place = Place::empty();
     for words in [
         ["--store", "mysql://app@localhost/shop"],
-        ["--broker", "kafka://localhost:9092"],
+        ["--broker", "amqp://localhost:5672"],
         ["--broker", "natz://localhost:4222"],
     ] {
         place.run(&["init", words[0], words[1]]).ends(2).says(&["error: ", "next: "]);

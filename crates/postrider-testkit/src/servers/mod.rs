@@ -1,6 +1,7 @@
 //! Real servers, started privately on free ports with their own data folders.
 
 pub mod http_receiver;
+pub mod kafka;
 pub mod mariadb;
 pub mod nats;
 pub mod pgbouncer;

@@ -1,0 +1,135 @@
+//! One producer of librdkafka, and what is known of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use postrider_core::{Error, ErrorKind, Result};
+use rdkafka::ClientConfig;
+use rdkafka::error::KafkaError;
+use rdkafka::metadata::Metadata;
+use rdkafka::producer::{FutureProducer, Producer as _, PurgeConfig};
+
+use super::listener::Listener;
+
+/// The client's producer.
+pub(super) type Producer = FutureProducer<Listener>;
+
+/// How long the cluster may take to answer a question.
+pub(super) const CONNECT: Duration = Duration::from_secs(5);
+/// How long an old refusal is given to be over: longer than the longest pause between two attempts to connect.
+const OUT_OF_DATE: Duration = Duration::from_millis(2_500);
+
+/// A producer until it fails for good or is given up. Dropping it blocks nobody.
+pub(super) struct Line {
+    shown: String,
+    producer: Option<Producer>,
+    listener: Listener,
+    given_up: AtomicBool,
+}
+
+impl Line {
+    /// Makes a producer. Nothing is connected yet.
+    ///
+    /// # Errors
+    /// `Config` when librdkafka can't work with the settings.
+    pub(super) fn new(shown: &str, config: &ClientConfig) -> Result<Self> {
+        let listener = Listener::default();
+        let producer = config.create_with_context(listener.clone()).map_err(|error| refused(shown, &error))?;
+        Ok(Self { shown: shown.to_owned(), producer: Some(producer), listener, given_up: AtomicBool::new(false) })
+    }
+
+    /// The producer.
+    ///
+    /// # Errors
+    /// `Unavailable` and unsent; only while it is being dropped.
+    pub(super) fn producer(&self) -> Result<&Producer> {
+        self.producer.as_ref().ok_or_else(|| {
+            Error::new(ErrorKind::Unavailable, format!("the producer for {} is gone", self.shown)).unsent()
+        })
+    }
+
+    /// What the client complains of.
+    pub(super) fn listener(&self) -> &Listener {
+        &self.listener
+    }
+
+    /// Whether another producer must take its place: it failed for good, or was given up.
+    pub(super) fn is_over(&self) -> bool {
+        let failed = self.producer.as_ref().is_none_or(|producer| producer.client().fatal_error().is_some());
+        failed || self.given_up.load(Ordering::SeqCst)
+    }
+
+    /// Gives it up: what it still has is sent no more, and comes back as unknown.
+    pub(super) fn give_up(&self) {
+        self.given_up.store(true, Ordering::SeqCst);
+        if let Some(producer) = &self.producer {
+            producer.purge(PurgeConfig::default().queue().inflight().non_blocking());
+        }
+    }
+
+    /// Asks the cluster for its brokers and for one topic, or for all.
+    ///
+    /// # Errors
+    /// `Config` when the cluster refuses us, `Unavailable` otherwise; unsent either way.
+    pub(super) async fn metadata(self: &Arc<Self>, topic: Option<&str>) -> Result<Metadata> {
+        let (topic, listener) = (topic.map(str::to_owned), self.listener.clone());
+        let asked = self.blocking(move |producer| {
+            let answer = producer.client().fetch_metadata(topic.as_deref(), CONNECT);
+            if answer.is_ok() {
+                listener.well();
+            }
+            answer
+        });
+        let away = |kind, why: &str| Error::new(kind, format!("connecting to {}: {why}", self.shown)).unsent();
+        tokio::select! {
+            biased;
+            answer = asked => answer?.map_err(|error| match self.listener.trouble() {
+                Some((kind, why)) => away(kind, &why),
+                None => away(ErrorKind::Unavailable, &format!("{error}; is the server running?")),
+            }),
+            (kind, why) = self.refusal() => Err(away(kind, &why)),
+        }
+    }
+
+    /// Waits for a refusal. One that is known already may be out of date: it has to last for a while.
+    async fn refusal(&self) -> (ErrorKind, String) {
+        if matches!(self.listener.trouble(), Some((ErrorKind::Config, _))) {
+            tokio::time::sleep(OUT_OF_DATE).await;
+        }
+        self.listener.refused().await
+    }
+
+    /// Runs a call of librdkafka that blocks where it blocks nobody.
+    ///
+    /// # Errors
+    /// `Unavailable` and unsent when the producer is gone.
+    pub(super) async fn blocking<T: Send + 'static>(
+        self: &Arc<Self>,
+        call: impl FnOnce(&Producer) -> T + Send + 'static,
+    ) -> Result<T> {
+        let line = Arc::clone(self);
+        let done = tokio::task::spawn_blocking(move || line.producer().map(call)).await;
+        done.unwrap_or_else(|error| {
+            let text = format!("the client for {} ended unexpectedly", self.shown);
+            Err(Error::new(ErrorKind::Unknown, text).because(error))
+        })
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        let Some(producer) = self.producer.take() else { return };
+        // Destroying a client waits for its threads. Where there is no thread to be had, this one waits.
+        drop(std::thread::Builder::new().name("kafka-end".to_owned()).spawn(move || drop(producer)));
+    }
+}
+
+/// Settings that librdkafka does not take. Its own text is not shown whole: it may hold a value.
+fn refused(shown: &str, error: &KafkaError) -> Error {
+    let why = match error {
+        KafkaError::ClientConfig(_, what, name, _) => format!("{what} ({name})"),
+        other => other.to_string(),
+    };
+    Error::new(ErrorKind::Config, format!("preparing the producer for {shown}: {why}"))
+}

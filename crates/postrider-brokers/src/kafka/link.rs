@@ -1,0 +1,154 @@
+//! The producers of one broker, and the topics that are known to be there.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use postrider_core::{Error, ErrorKind, Outgoing, Result};
+use rdkafka::producer::Producer as _;
+use rdkafka::util::Timeout;
+
+use super::client::{self, Use};
+use super::line::{CONNECT, Line};
+use super::place::{Place, Places};
+use super::settings::Settings;
+use super::wire;
+
+/// How many topics are remembered.
+const MAX_TOPICS: usize = 10_000;
+/// How long a topic is believed to be as it was.
+const FRESH: Duration = Duration::from_secs(60);
+
+/// The producers, made when they are first needed and replaced when they fail for good.
+pub(super) struct Link {
+    settings: Arc<Settings>,
+    batches: Mutex<Option<Arc<Line>>>,
+    alone: Mutex<Option<Arc<Line>>>,
+    topics: Mutex<HashMap<String, (Instant, Place)>>,
+    closed: AtomicBool,
+}
+
+impl Link {
+    pub(super) fn new(settings: Arc<Settings>) -> Self {
+        Self {
+            settings,
+            batches: Mutex::default(),
+            alone: Mutex::default(),
+            topics: Mutex::default(),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// The producer of ordinary messages.
+    ///
+    /// # Errors
+    /// `Unavailable` and unsent after [`Link::close`]; `Config` when librdkafka can't work with the settings.
+    pub(super) fn line(&self) -> Result<Arc<Line>> {
+        self.standing(&self.batches, Use::Batches)
+    }
+
+    /// The producer that sends each message in a request of its own.
+    ///
+    /// # Errors
+    /// As of [`Link::line`].
+    pub(super) fn alone(&self) -> Result<Arc<Line>> {
+        self.standing(&self.alone, Use::Alone)
+    }
+
+    fn standing(&self, place: &Mutex<Option<Arc<Line>>>, purpose: Use<'_>) -> Result<Arc<Line>> {
+        self.open()?;
+        let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(line) = place.as_ref().filter(|line| !line.is_over()) {
+            return Ok(Arc::clone(line));
+        }
+        if let Some(over) = place.take() {
+            tracing::warn!(broker = %self.settings.shown, "the producer failed for good and is replaced");
+            over.give_up();
+        }
+        let line = Arc::new(Line::new(&self.settings.shown, &client::config(&self.settings, purpose))?);
+        *place = Some(Arc::clone(&line));
+        Ok(line)
+    }
+
+    /// # Errors
+    /// `Unavailable` and unsent after [`Link::close`].
+    fn open(&self) -> Result<()> {
+        if !self.closed.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        let text = format!("not connected to {}: the broker was closed", self.settings.shown);
+        Err(Error::new(ErrorKind::Unavailable, text).unsent())
+    }
+
+    /// The topics of a batch. The cluster is asked for those that are not known, and when the client complained of the
+    /// connection since it last worked.
+    ///
+    /// # Errors
+    /// When there is no connection, or the cluster refuses us: nothing of the batch was sent.
+    pub(super) async fn places(&self, batch: &[Outgoing]) -> Result<Places> {
+        let line = self.line()?;
+        let mut places = Places::new();
+        for outgoing in batch {
+            let topic = outgoing.destination.as_str();
+            // What can't be a topic is refused with its message.
+            if places.contains_key(topic) || wire::topic(&outgoing.destination).is_err() {
+                continue;
+            }
+            let known = self.known(topic).filter(|_| line.listener().trouble().is_none());
+            let place = match known {
+                Some(place) => place,
+                None => self.look(&line, topic).await?,
+            };
+            places.insert(topic.to_owned(), place);
+        }
+        Ok(places)
+    }
+
+    /// What the cluster says of a topic now.
+    ///
+    /// # Errors
+    /// When there is no connection, or the cluster refuses us.
+    pub(super) async fn look(&self, line: &Arc<Line>, topic: &str) -> Result<Place> {
+        let metadata = line.metadata(Some(topic)).await?;
+        let place = Place::in_metadata(&self.settings.shown, topic, &metadata);
+        self.remember(topic, &place);
+        Ok(place)
+    }
+
+    fn known(&self, topic: &str) -> Option<Place> {
+        let topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
+        topics.get(topic).filter(|(at, _)| at.elapsed() < FRESH).map(|(_, place)| place.clone())
+    }
+
+    fn remember(&self, topic: &str, place: &Place) {
+        let mut topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
+        if topics.len() >= MAX_TOPICS {
+            topics.clear();
+        }
+        match place {
+            Place::Topic { .. } => topics.insert(topic.to_owned(), (Instant::now(), place.clone())),
+            // What is not there is asked for again each time: somebody may just be creating it.
+            Place::Refused(..) => topics.remove(topic),
+        };
+    }
+
+    /// Forgets a topic: the next message for it asks.
+    pub(super) fn forget(&self, topic: &str) {
+        self.topics.lock().unwrap_or_else(PoisonError::into_inner).remove(topic);
+    }
+
+    /// Sends what is still waiting, within a bound, and ends the producers.
+    pub(super) async fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        for place in [&self.batches, &self.alone] {
+            let line = place.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let Some(line) = line else { continue };
+            // Whoever waits for an answer gets it; what is not sent by then comes back as unknown.
+            let flushed = line.blocking(|producer| producer.flush(Timeout::After(CONNECT))).await;
+            if !matches!(flushed, Ok(Ok(()))) {
+                line.give_up();
+            }
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Whether any topic takes what a route sends, where the topic of Kafka depends on that of the message.
+
+use postrider_core::{DestinationTemplate, Error, ErrorKind, Finding, Result, TopicPattern};
+
+use super::findings;
+use super::link::Link;
+use super::settings::Settings;
+
+/// The most topics of one route that are looked at.
+const MOST: usize = 16;
+/// No topic of a message has it.
+const MARK: &str = "\u{1}";
+
+/// Looks for topics that the route can send to, and at what weakens their acknowledgements.
+///
+/// # Errors
+/// `Config` when there are none; `Unavailable` or `Config` when the cluster can't be asked.
+pub(super) async fn look(
+    settings: &Settings,
+    link: &Link,
+    topics: &TopicPattern,
+    destination: &DestinationTemplate,
+) -> Result<Vec<Finding>> {
+    let metadata = link.line()?.metadata(None).await?;
+    let mut names: Vec<&str> = metadata.topics().iter().map(|topic| topic.name()).collect();
+    names.retain(|name| !name.starts_with("__"));
+    names.sort_unstable();
+    let Some(taken) = taken(&names, topics, destination) else { return Ok(Vec::new()) };
+    if taken.is_empty() {
+        let text = format!(
+            "no topic at {} takes what the route sends for {topics}; create those that are sent to, such as: \
+             kafka-topics.sh --create --topic {} --partitions 6 --replication-factor 3 --config min.insync.replicas=2",
+            settings.shown,
+            destination.with_topic("orders.placed")
+        );
+        return Err(Error::new(ErrorKind::Config, text));
+    }
+    let mut findings = Vec::new();
+    for name in taken.iter().take(MOST) {
+        findings::one(settings, name, &metadata, &mut findings).await?;
+    }
+    Ok(findings)
+}
+
+/// The names that a route can send to; none where that can't be told from the template.
+fn taken<'a>(names: &[&'a str], topics: &TopicPattern, destination: &DestinationTemplate) -> Option<Vec<&'a str>> {
+    let text = destination.with_topic(MARK);
+    let (before, after) = text.split_once(MARK).filter(|(_, after)| !after.contains(MARK))?;
+    let fits = |name: &&str| {
+        let topic = name.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
+        topic.is_some_and(|topic| topics.matches(topic))
+    };
+    Some(names.iter().filter(|name| fits(name)).copied().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_route_finds_the_topics_that_it_can_send_to() {
+        let names = ["eu.orders", "eu.orders.placed", "orders", "orders.placed", "stock"];
+        for (topics, destination, expected) in [
+            ("#", "{topic}", &names[..]),
+            ("orders.#", "{topic}", &["orders", "orders.placed"]),
+            ("orders.*", "eu.{topic}", &["eu.orders.placed"]),
+            ("billing.#", "{topic}", &[]),
+        ] {
+            let (topics, destination) =
+                (TopicPattern::parse(topics).unwrap(), DestinationTemplate::parse(destination).unwrap());
+            assert_eq!(taken(&names, &topics, &destination).unwrap(), expected, "{topics} {destination:?}");
+        }
+        let twice = DestinationTemplate::parse("{topic}.{topic}").unwrap();
+        assert_eq!(taken(&names, &TopicPattern::every(), &twice), None);
+    }
+}

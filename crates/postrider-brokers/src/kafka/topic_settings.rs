@@ -1,0 +1,78 @@
+//! The settings of topics and brokers that an acknowledgement depends on, as the cluster tells them.
+
+use std::str::FromStr;
+
+use rdkafka::admin::{AdminClient, AdminOptions, ConfigResource, OwnedResourceSpecifier, ResourceSpecifier};
+use rdkafka::error::KafkaError;
+use rdkafka::util::Timeout;
+
+use super::client::{self, Use};
+use super::line::CONNECT;
+use super::listener::Listener;
+use super::settings::Settings;
+
+/// What a topic promises.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct TopicSettings {
+    /// How many replicas must have a message before it is acknowledged.
+    pub(super) min_in_sync: Option<u32>,
+    /// Whether a replica that lacks messages may become the leader.
+    pub(super) unclean_election: Option<bool>,
+    /// Bytes of the largest batch.
+    pub(super) max_message: Option<u64>,
+    /// Whether only the last message of a key is kept.
+    pub(super) compacted: bool,
+    /// Bytes of the largest batch where a topic says nothing else.
+    pub(super) server_max_message: Option<u64>,
+}
+
+/// Asks for the settings of a topic, and for those of one server.
+///
+/// # Errors
+/// The cluster's answer, as a text: no permission, or a server that has no such question.
+pub(super) async fn ask(settings: &Settings, topic: &str, server: Option<i32>) -> Result<TopicSettings, String> {
+    let mut native = client::config(settings, Use::Batches);
+    // An admin client is a producer that sends nothing: what belongs to sending would only be complained of.
+    native.remove("enable.idempotence");
+    let admin: AdminClient<Listener> =
+        native.create_with_context(Listener::default()).map_err(|error| error.to_string())?;
+    let options = AdminOptions::new().request_timeout(Some(Timeout::After(CONNECT)));
+    let mut asked = vec![ResourceSpecifier::Topic(topic)];
+    asked.extend(server.map(ResourceSpecifier::Broker));
+    let answer = admin.describe_configs(&asked, &options).await;
+    // Destroying a client waits for its threads.
+    drop(std::thread::Builder::new().name("kafka-end".to_owned()).spawn(move || drop(admin)));
+    let (mut found, mut refusal, mut server_max) = (None, None, None);
+    for answer in answer.map_err(|error| told(&error))? {
+        match answer {
+            Ok(resource) if matches!(resource.specifier, OwnedResourceSpecifier::Topic(_)) => {
+                found = Some(read(&resource))
+            }
+            Ok(resource) => server_max = number(&resource, "message.max.bytes"),
+            Err(code) => refusal = Some(code.to_string()),
+        }
+    }
+    match found {
+        Some(found) => Ok(TopicSettings { server_max_message: server_max, ..found }),
+        None => Err(refusal.unwrap_or_else(|| "an empty answer".to_owned())),
+    }
+}
+
+fn told(error: &KafkaError) -> String {
+    error.rdkafka_error_code().map_or_else(|| error.to_string(), |code| code.to_string())
+}
+
+fn number<T: FromStr>(resource: &ConfigResource, name: &str) -> Option<T> {
+    resource.get(name).and_then(|entry| entry.value.as_deref()).and_then(|value| value.parse().ok())
+}
+
+fn read(resource: &ConfigResource) -> TopicSettings {
+    let cleanup = resource.get("cleanup.policy").and_then(|entry| entry.value.as_deref());
+    TopicSettings {
+        min_in_sync: number(resource, "min.insync.replicas"),
+        unclean_election: number(resource, "unclean.leader.election.enable"),
+        max_message: number(resource, "max.message.bytes"),
+        compacted: cleanup.is_some_and(|policy| policy.contains("compact")),
+        server_max_message: None,
+    }
+}

@@ -1,0 +1,20 @@
+//! The Kafka broker passes the suite, against a real Kafka with a password.
+#![cfg(feature = "kafka")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
+
+mod kafka_harness;
+mod kafka_log;
+mod kafka_node;
+
+use kafka_harness::Harness;
+use kafka_node::node;
+use postrider_testkit::suites::broker::run;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_kafka_broker_passes_the_suite() {
+    if let Err(missing) = node().await {
+        println!("NOT RUN: kafka: {missing}");
+        return;
+    }
+    run("kafka", || Harness::start(&[])).await.expect_success();
+}
