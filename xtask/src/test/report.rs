@@ -10,7 +10,7 @@ use crate::tree::Tree;
 use crate::{Result, table};
 
 /// What a suite can run against; found as a word in the names of program and case.
-const BACKENDS: [&str; 12] = [
+const BACKENDS: [&str; 13] = [
     "pgbouncer",
     "postgres",
     "mysql",
