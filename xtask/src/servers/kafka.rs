@@ -9,7 +9,7 @@ use crate::Result;
 /// The version that is tested with; `crates/postrider-testkit/src/servers/kafka.rs` starts the same.
 const VERSION: &str = "4.3.1";
 /// What the table calls it.
-pub const NAME: &str = "kafka 4.3.1 (Maven Central)";
+pub const NAME: &str = "kafka 4.3.1";
 /// Another folder of Kafka's files.
 const VARIABLE: &str = "POSTRIDER_KAFKA_LIBS";
 /// What Maven is asked for: the server with all that it needs, and a log that goes to standard error.
