@@ -64,8 +64,11 @@ fn an_address_of_no_known_kind() {
         let run = place.on(&["relay", "--until-empty", "--broker", broker]);
         run.ends(2).says(&["known schemes", "nats", not_yet]).hides("canary");
     }
-    let run = place.run(&["status", "--store", "mysql://u:canary@db/x"]);
-    run.ends(2).says(&["known: postgres", not_yet]).hides("canary");
+    // A build with that store says what is wrong with the address.
+    if cfg!(not(feature = "mysql")) {
+        let run = place.run(&["status", "--store", "mysql://u:canary@db/x"]);
+        run.ends(2).says(&["known: postgres", not_yet]).hides("canary");
+    }
     place.on(&["relay", "--until-empty"]).ends(2).says(&["no broker is named"]);
 }
 

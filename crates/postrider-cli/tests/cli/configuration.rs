@@ -113,7 +113,7 @@ fn init_writes_a_file_that_works_and_never_overwrites_one() {
 fn init_writes_nothing_for_an_address_of_a_kind_that_does_not_exist() {
     let place = Place::empty();
     for words in [
-        ["--store", "mysql://app@localhost/shop"],
+        ["--store", "oracle://app@localhost/shop"],
         ["--broker", "amqp://localhost:5672"],
         ["--broker", "natz://localhost:4222"],
     ] {

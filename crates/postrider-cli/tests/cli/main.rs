@@ -1,4 +1,4 @@
-//! The real binary, run on SQLite and, where it is there, on PostgreSQL.
+//! The real binary, run on SQLite and, where they are there, on PostgreSQL and MariaDB.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
@@ -13,6 +13,8 @@ mod forwarding;
 mod harness;
 mod holding;
 mod locked;
+#[cfg(feature = "mysql")]
+mod mysql;
 mod next_steps;
 mod notifying;
 mod postgres;
