@@ -77,14 +77,19 @@ async fn a_missing_topic_is_a_config_error_that_says_how_to_create_it_and_create
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_missing_topic_holds_back_no_other() {
+async fn a_missing_topic_holds_back_no_other_key() {
     let Some(node) = real().await else { return };
     create_topic(&node.address, "beside", 1, &[]).await;
-    let results = broker(&node.address)
-        .publish(&[to("missing.one", message("x").key("a")), to("beside", message("y").key("a"))])
-        .await;
-    // The same key: order is per destination, and a batch may hold several.
+    let batch = [
+        to("missing.one", message("x").key("a")),
+        to("beside", message("behind it").key("a")),
+        to("beside", message("y").key("b")),
+        to("beside", message("z")),
+    ];
+    let results = broker(&node.address).publish(&batch).await;
     assert!(matches!(&results[0], Published::Failed(error) if error.kind() == ErrorKind::Config), "{results:?}");
+    assert!(matches!(results[1], Published::NotSent), "{results:?}");
+    assert!(matches!(results[2..], [Published::Accepted(_), Published::Accepted(_)]), "{results:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
