@@ -65,7 +65,7 @@ impl Mariadb {
                 "--skip-test-db",
                 "--skip-name-resolve",
             ])
-            .args([format!("--datadir={}", data(&folder).display())])
+            .args([format!("--datadir={}", data(&folder).display()), temporary(&folder)])
             .run()?;
         // Names are not looked up: who comes over TCP is of 127.0.0.1.
         let users = [format!("{USER}@localhost"), format!("{USER}@'127.0.0.1'")];
@@ -73,13 +73,12 @@ impl Mariadb {
             format!("create or replace user {user} identified by '{PASSWORD}';\ngrant all on *.* to {user} with grant option;\n")
         });
         let init = folder.write("init.sql", &users.concat())?;
-        // Its own defaults but for sizes: a test must not depend on what a file of the machine says. Two socket folders would
-        // be too long for some temporary folder.
+        // Its own defaults but for sizes: a test must not depend on what a file of the machine says.
         let mut recipe = Recipe::new(server, folder.path())
             .args(["--no-defaults", "--bind-address=127.0.0.1", "--skip-name-resolve", "--skip-log-bin"])
             .args([format!("--datadir={}", data(&folder).display()), format!("--port={port}")])
             .args([format!("--init-file={}", init.display()), format!("--socket={}", socket(&folder).display())])
-            .args([format!("--pid-file={}", folder.path().join("pid").display())])
+            .args([format!("--pid-file={}", folder.path().join("pid").display()), temporary(&folder)])
             .args(["--innodb-buffer-pool-size=128M", "--max-connections=200", "--max-allowed-packet=80M"]);
         recipe = recipe.args(settings.iter().copied());
         recipe.graceful = Signal::Terminate;
@@ -154,6 +153,12 @@ impl Mariadb {
 
 fn data(folder: &Folder) -> PathBuf {
     folder.path().join("data")
+}
+
+/// Its own folder for what is temporary: servers with the same process id, each in a space of its own, would take each
+/// other's files.
+fn temporary(folder: &Folder) -> String {
+    format!("--tmpdir={}", folder.path().display())
 }
 
 fn socket(folder: &Folder) -> PathBuf {
