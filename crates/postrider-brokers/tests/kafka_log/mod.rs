@@ -36,20 +36,39 @@ pub async fn read(servers: &str, topic: &str) -> Vec<Found> {
     tokio::task::spawn_blocking(move || read_blocking(&servers, &topic)).await.unwrap()
 }
 
-fn read_blocking(servers: &str, topic: &str) -> Vec<Found> {
-    let consumer: BaseConsumer = ClientConfig::new()
+fn consumer(servers: &str, isolation: &str) -> BaseConsumer {
+    ClientConfig::new()
         .set("bootstrap.servers", servers)
         .set("group.id", "reader")
         .set("enable.auto.commit", "false")
-        .set("isolation.level", "read_committed")
+        .set("isolation.level", isolation)
         .set("enable.partition.eof", "true")
         .set("fetch.wait.max.ms", "50")
         .set("fetch.message.max.bytes", "104857600")
         .set("receive.message.max.bytes", "204857600")
         .create()
-        .unwrap();
+        .unwrap()
+}
+
+/// Waits until no transaction is open in any partition: a reader of what is committed takes the first record of an open one
+/// for the end. After a crash the server ends what it left open by itself, a while later.
+fn no_transaction_is_open(committed: &BaseConsumer, servers: &str, topic: &str, partitions: &[i32]) {
+    let all = consumer(servers, "read_uncommitted");
+    let end = |consumer: &BaseConsumer, partition: i32| {
+        consumer.fetch_watermarks(topic, partition, Duration::from_secs(20)).map(|(_, end)| end).ok()
+    };
+    let until = Instant::now() + Duration::from_secs(90);
+    while !partitions.iter().all(|one| end(&all, *one).is_some_and(|last| end(committed, *one) == Some(last))) {
+        assert!(Instant::now() < until, "a transaction stays open in {topic}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn read_blocking(servers: &str, topic: &str) -> Vec<Found> {
+    let consumer = consumer(servers, "read_committed");
     let metadata = consumer.fetch_metadata(Some(topic), Duration::from_secs(20)).unwrap();
     let partitions: Vec<i32> = metadata.topics()[0].partitions().iter().map(|partition| partition.id()).collect();
+    no_transaction_is_open(&consumer, servers, topic, &partitions);
     let mut list = TopicPartitionList::new();
     for partition in &partitions {
         list.add_partition_offset(topic, *partition, Offset::Beginning).unwrap();
