@@ -322,6 +322,8 @@ impl Machine {
     pub(super) fn owed(&self, row: &Row) -> Destinations {
         match (&row.waiting_for, &row.content) {
             (_, Content::Malformed { .. }) => Destinations::NONE,
+            // A statement that was given up for lost may have put back where it waited before it was given up.
+            (Some(_), _) if row.given_up.is_some() && !self.dead_letters().is_empty() => self.dead_letters(),
             (Some(names), _) => self.settings.named(names),
             (None, Content::Message(message)) => self.settings.routed(&message.topic),
             (None, Content::Head(head)) => self.settings.routed(&head.topic),

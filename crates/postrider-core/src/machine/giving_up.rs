@@ -6,7 +6,7 @@
 //!
 //! A key that is held waits in the table. Its head stands there in state 3, and whatever comes behind it is set aside as
 //! behind a head that is being retried, so that nothing here grows with the number of rows that wait. Only an operator
-//! opens it: a replay makes the head due, and a discard makes the first row behind it due; the due query finds either.
+//! opens it: a replay makes the head due, and a discard makes the first row due that was set aside; the due query finds either.
 
 use std::time::Duration;
 
@@ -93,7 +93,7 @@ impl Machine {
     }
 
     /// Where dead letters are forwarded.
-    fn dead_letters(&self) -> Destinations {
+    pub(super) fn dead_letters(&self) -> Destinations {
         self.settings.forward.map_or(Destinations::NONE, Destinations::one)
     }
 

@@ -160,13 +160,13 @@ impl Tables {
         Some(stored)
     }
 
-    /// Removes a dead letter for good. When it held its key, the first row behind it is made due: nothing else would
+    /// Removes a dead letter for good. When it held its key, the first row set aside for it is made due: nothing else would
     /// look for what an operator changed.
     pub(super) fn remove_dead(&mut self, id: RowId) -> Option<Stored> {
         let removed = self.take(id)?;
         let now = self.now();
         let group = self.group(&removed).filter(|_| removed.state == RowState::Holding);
-        let waits = |row: &RowId| *row > id && self.rows.get(row).is_some_and(|row| row.state == RowState::SetAside);
+        let waits = |row: &RowId| self.rows.get(row).is_some_and(|row| row.state == RowState::SetAside);
         let freed = group.and_then(|group| self.exceptions(&group).find(waits));
         if let Some((id, mut stored)) = freed.and_then(|id| Some((id, self.take(id)?))) {
             stored.state = RowState::Pending;

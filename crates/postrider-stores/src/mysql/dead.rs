@@ -14,7 +14,7 @@ use super::explain::view;
 use super::found::numbers;
 use super::link::{Link, Work};
 use super::operator_sql::{
-    BEHIND, DEAD, DEAD_GROUPS, DISCARD, FREE, LOCK, PAST_DEAD, PRUNABLE_DEAD, PRUNABLE_DELIVERED, PRUNE_DELIVERED,
+    DEAD, DEAD_GROUPS, DISCARD, FIRST_ASIDE, FREE, LOCK, PAST_DEAD, PRUNABLE_DEAD, PRUNABLE_DELIVERED, PRUNE_DELIVERED,
     REPLAY, VIEW,
 };
 use crate::failures::micros;
@@ -136,10 +136,10 @@ async fn change(link: &mut Link, rows: &[i64], verdict: Verdict) -> Result<Vec<M
     Ok(locked.into_iter().map(|row| row.message_id).collect())
 }
 
-/// Makes the first row behind a head due.
+/// Makes the first row due that was set aside for a head.
 async fn open(work: &mut Work<'_>, names: &super::Names, head: &Locked) -> Result<()> {
-    let behind = work.query(&names.fill(BEHIND), (head.lane.0, head.waits.clone(), head.id)).await?;
-    if let Some(row) = behind.into_iter().next().and_then(|row| Columns::new(row).integer(0)) {
+    let aside = work.query(&names.fill(FIRST_ASIDE), (head.lane.0, head.waits.clone())).await?;
+    if let Some(row) = aside.into_iter().next().and_then(|row| Columns::new(row).integer(0)) {
         work.execute(&names.fill(FREE), (row,)).await?;
     }
     Ok(())

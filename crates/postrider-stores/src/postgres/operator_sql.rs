@@ -32,7 +32,7 @@ freed as (
    where o.id = any(array(
      select f.id from d cross join lateral (
        select w.id from {outbox} w
-        where w.lane = d.lane and w.key = d.key and w.id > d.id and (w.state in (2, 3) or w.next_attempt_at is not null) and w.state = 2
+        where w.lane = d.lane and w.key = d.key and (w.state in (2, 3) or w.next_attempt_at is not null) and w.state = 2
         order by w.id limit 1 for update skip locked) f
       where d.state = 3 and d.key is not null))
      and o.state = 2)"

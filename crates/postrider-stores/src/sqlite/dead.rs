@@ -39,10 +39,11 @@ const REPLAY: &str = r#"update "{p}outbox" set state = 0, attempts = 0, progress
   expires_at = 9223372036854775807, suspicion = 0, dead_at = null, dead_reason = null where id = ?1 and state in (1, 3)"#;
 const DISCARD: &str = r#"delete from "{p}outbox" where id = ?1 and state in (1, 3)"#;
 const HELD_KEY: &str = r#"select key from "{p}outbox" where id = ?1 and state = 3 and typeof(key) = 'text'"#;
-/// Nothing else would look for the rows of a key that an operator opened: the first behind the head is made due.
+/// Nothing else would look for the rows of a key that an operator opened: the first one set aside is made due. It may stand
+/// before the head, when its own moment came later.
 const FREE: &str = r#"update "{p}outbox" set state = 0, next_attempt_at = ?2 where id = (
   select id from "{p}outbox" indexed by "{p}outbox_exceptional"
-  where (state in (2, 3) or next_attempt_at is not null) and key = ?1 and id > ?3 and state = 2 order by id limit 1)"#;
+  where (state in (2, 3) or next_attempt_at is not null) and key = ?1 and state = 2 order by id limit 1)"#;
 const PAST_DEAD: &str = r#"select id from "{p}outbox" indexed by "{p}outbox_dead_at"
 where state in (1, 3) and dead_at <= ?1 limit ?2"#;
 const PRUNE_DELIVERED: &str = r#"delete from "{p}delivered" where id in (select id from "{p}delivered"
@@ -176,7 +177,7 @@ fn discard(statements: &Statements<'_>, row: i64, now: Timestamp) -> Done<usize>
     let held = statements.first(HELD_KEY, [row], |row| text(row, 0))?.flatten();
     let removed = statements.execute(DISCARD, [row])?;
     if let Some(key) = held {
-        statements.execute(FREE, params![key, now.0, row])?;
+        statements.execute(FREE, params![key, now.0])?;
     }
     Ok(removed)
 }

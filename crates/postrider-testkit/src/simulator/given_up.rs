@@ -101,7 +101,11 @@ impl World {
         }
         let stored = self.store.row(row);
         let owned = self.relays[place].me.map(|me| self.store.lanes.owned(me)).unwrap_or_default();
-        let heads = owned.iter().any(|held| held.lane == settlement.lane && held.start == Start::Careful);
+        let Some(held) = owned.iter().find(|held| held.lane == settlement.lane) else {
+            // It does not know yet that the lane is gone, and the table refuses what it says.
+            return;
+        };
+        let heads = held.start == Start::Careful;
         let on_dead = self.plan.on_dead(stored);
         let as_told = match (&settlement.outcome, on_dead) {
             (Outcome::Dead { .. }, OnDead::Skip) => true,

@@ -217,14 +217,14 @@ impl SimStore {
         });
     }
 
-    /// What an operator's discard does, and retention's: the first row behind one that holds its key may go.
+    /// What an operator's discard does, and retention's: the first row set aside for one that holds its key may go.
     pub(super) fn discard(&mut self, id: i64) {
         let held = self.row(id).state == RowState::Holding;
         let group = self.group(self.row(id)).filter(|_| held);
         self.remove(id);
         let now = self.clock();
         let is_aside = |id: &i64| self.row(*id).state == RowState::SetAside;
-        let freed = group.and_then(|group| self.exceptional[group].range(id..).copied().find(is_aside));
+        let freed = group.and_then(|group| self.exceptional[group].iter().copied().find(is_aside));
         if let Some(freed) = freed {
             self.change(freed, |stored| {
                 stored.state = RowState::Pending;

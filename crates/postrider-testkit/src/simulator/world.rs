@@ -248,7 +248,8 @@ impl World {
     }
 
     fn keep_company(&mut self) {
-        if self.store.waiting() > 0 {
+        // Also for what somebody removed from the table while a relay tried it: only another message tells it from its place.
+        if self.store.waiting() > 0 || !self.relays.iter().all(Relay::is_idle) {
             self.open_keys();
             self.write_company();
         }

@@ -106,6 +106,24 @@ fn only_the_destinations_that_refused_are_owed_it_again() {
     assert_eq!((world.brokers[1].rows(), world.brokers[2].rows()), (vec![head], vec![head]));
 }
 
+/// A settle that was given up for lost can take effect after what was recorded in its stead: it sets the row aside for the
+/// destination to which it was owed before.
+#[test]
+fn what_is_given_up_goes_where_dead_letters_go_whatever_a_late_statement_left_it_owed_to() {
+    let mut world = forwarding();
+    world.brokers[1].mode = Mode::Down(ErrorKind::Unavailable);
+    let head = bad(&mut world, "k");
+    assert!(world.until(60, |world| world.table.rows[&head].given_up.is_some()));
+    world.happens(0, Happening::Crash);
+    if let Some(row) = world.table.rows.get_mut(&head) {
+        row.waiting_for = Some(vec![name(0)]);
+    }
+    let refused = world.brokers[0].rows().len();
+    world.brokers[1].mode = Mode::Up;
+    assert!(world.until(120, World::is_done));
+    assert_eq!((world.brokers[0].rows().len(), world.brokers[1].rows()), (refused, vec![head]));
+}
+
 #[test]
 fn a_row_that_is_no_message_is_skipped() {
     let mut world = forwarding();

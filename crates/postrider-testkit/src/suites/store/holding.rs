@@ -94,6 +94,17 @@ pub async fn a_discarded_head_makes_the_first_row_behind_it_due(harness: &dyn St
     assert_eq!(states, [RowState::Pending, RowState::SetAside, RowState::SetAside]);
 }
 
+/// A message whose own moment comes when a later one of its key holds it is set aside, and stands before the head.
+pub async fn a_discarded_head_frees_what_stands_before_it_too(harness: &dyn StoreHarness) {
+    let mut bench = Bench::new(harness).await;
+    harness.write(&(0..3).map(|_| keyed("k")).collect::<Vec<_>>()).await;
+    let rows = bench.read().await;
+    let batch = [settlement(&rows[0], SET_ASIDE), settlement(&rows[1], holding()), settlement(&rows[2], SET_ASIDE)];
+    assert_eq!(bench.settle(&batch).await.rows.len(), 3);
+    assert_eq!(bench.operator.discard(&named(&rows[1]), 10).await.unwrap(), [id(&rows[1])]);
+    assert_eq!(ids(&bench.due().await), [id(&rows[0])]);
+}
+
 /// Its key is like any other.
 pub async fn a_discarded_head_with_nothing_behind_it_is_gone(harness: &dyn StoreHarness) {
     let mut bench = Bench::new(harness).await;

@@ -143,6 +143,7 @@ macro_rules! store_suite {
                 a_row_that_holds_its_key_is_no_longer_settled
                 a_replayed_head_is_due_and_its_successors_stay_behind_it
                 a_discarded_head_makes_the_first_row_behind_it_due
+                a_discarded_head_frees_what_stands_before_it_too
                 a_discarded_head_with_nothing_behind_it_is_gone
                 a_head_past_its_retention_opens_its_key
                 a_key_with_several_dead_letters_is_replayed_whole
