@@ -288,7 +288,7 @@ impl Machine {
                 is_over: false,
                 lapsed: Destinations::NONE,
                 holds_key: false,
-                given_up: row.given_up.filter(|_| row.waiting_for.is_some()).map(std::sync::Arc::new),
+                given_up: row.given_up.map(std::sync::Arc::new),
             },
         );
         self.came_back(row.lane, id);
@@ -323,7 +323,7 @@ impl Machine {
         match (&row.waiting_for, &row.content) {
             (_, Content::Malformed { .. }) => Destinations::NONE,
             // A statement that was given up for lost may have put back where it waited before it was given up.
-            (Some(_), _) if row.given_up.is_some() && !self.dead_letters().is_empty() => self.dead_letters(),
+            _ if row.given_up.is_some() => self.dead_letters(),
             (Some(names), _) => self.settings.named(names),
             (None, Content::Message(message)) => self.settings.routed(&message.topic),
             (None, Content::Head(head)) => self.settings.routed(&head.topic),

@@ -21,7 +21,7 @@ const OVER: &str = "its time had passed: its own expires_at, or retry.max_age of
 impl Machine {
     /// When the row is over by the local clock; none when it never is.
     pub(super) fn ends_at(&self, row: &Row) -> Option<Tick> {
-        if row.given_up.is_some() && row.waiting_for.is_some() {
+        if row.given_up.is_some() {
             // It has ended: what is left is to tell of it.
             return None;
         }
