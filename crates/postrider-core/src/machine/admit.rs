@@ -272,7 +272,7 @@ impl Machine {
                 owes_every_route: row.waiting_for.is_none(),
                 scheduled: row.retrying == Retrying::Yes || delayed,
                 attempts: row.attempts,
-                troubles: Troubles::of(self.unknown(row.waiting_for.as_deref().unwrap_or_default()), row.progress),
+                troubles: Troubles::of(self.unknown(&row), row.progress),
                 attempt: Attempt(0),
                 waiting,
                 flying: Destinations::NONE,
@@ -313,8 +313,9 @@ impl Machine {
         }
     }
 
-    /// The names that are not configured: they stay owed until they are.
-    fn unknown(&self, names: &[DestinationName]) -> Vec<DestinationName> {
+    /// The names that are not configured: they stay owed until they are. What is given up is owed where dead letters go now.
+    fn unknown(&self, row: &Row) -> Vec<DestinationName> {
+        let names = row.waiting_for.as_deref().filter(|_| row.given_up.is_none()).unwrap_or_default();
         let configured = |name: &DestinationName| self.settings.destinations.iter().any(|known| known.name == *name);
         names.iter().filter(|name| !configured(name)).cloned().collect()
     }

@@ -4,9 +4,9 @@
 //!
 //! A row that was sent to a destination before is the head of its key there: what comes before it was sent with it at the
 //! latest, though another relay may have died before it recorded that. An operator makes others due, too: what he replays,
-//! and the first row set aside for a head that he discards. Whether something of its key stands before such a row the row does
-//! not tell. Of a lane that was gained not long ago, earlier rows may not have been read yet, and others may be on their
-//! way back to the table at this moment. So a row goes at once only where its lane is read as far as it, and everything
+//! and the first row set aside for a head that he discards. Whether something of its key stands before such a row the row
+//! does not tell. Of a lane that was gained not long ago, earlier rows may not have been read yet, and others may be on
+//! their way back to the table at this moment. So a row goes at once only where its lane is read as far as it, and everything
 //! before it is settled, in memory, or known to be the table's; otherwise its key is looked at, as after every gain, and
 //! the look brings the first of its rows in its turn.
 

@@ -6,7 +6,8 @@
 //!
 //! A key that is held waits in the table. Its head stands there in state 3, and whatever comes behind it is set aside as
 //! behind a head that is being retried, so that nothing here grows with the number of rows that wait. Only an operator
-//! opens it: a replay makes the head due, and a discard makes the first row due that was set aside; the due query finds either.
+//! opens it: a replay makes the head due, and a discard makes the first row due that was set aside; the due query finds
+//! either.
 
 use std::time::Duration;
 

@@ -160,8 +160,8 @@ impl Tables {
         Some(stored)
     }
 
-    /// Removes a dead letter for good. When it held its key, the first row set aside for it is made due: nothing else would
-    /// look for what an operator changed.
+    /// Removes a dead letter for good. When it held its key, the first row set aside for it is made due: nothing else
+    /// would look for what an operator changed.
     pub(super) fn remove_dead(&mut self, id: RowId) -> Option<Stored> {
         let removed = self.take(id)?;
         let now = self.now();

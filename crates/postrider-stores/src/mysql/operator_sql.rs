@@ -68,8 +68,9 @@ pub(super) const REPLAY: &str = concat!(
 pub(super) const DISCARD: &str = "delete o from {outbox} o force index (primary) where o.id in (<ids>)";
 
 /// The first row set aside of the key of a head that goes: `?` its lane, the bytes of its key. It may stand before the head,
-/// when its own moment came later. Nothing else looks at rows that an operator changed. One that a relay is settling at this moment is passed over, so that neither waits for the
-/// other: any row of the key does, because the relay then looks at them all.
+/// when its own moment came later. Nothing else looks at rows that an operator changed. One that a relay is settling at
+/// this moment is passed over, so that neither waits for the other: any row of the key does, because the relay then looks
+/// at them all.
 pub(super) const FIRST_ASIDE: &str = "\
 select id from {outbox} force index (waiting)
  where lane = ? and waits = ? and state = 2 order by id limit 1 for update skip locked";

@@ -118,10 +118,32 @@ fn what_is_given_up_goes_where_dead_letters_go_whatever_a_late_statement_left_it
     if let Some(row) = world.table.rows.get_mut(&head) {
         row.waiting_for = Some(vec![name(0)]);
     }
+    world.run(20);
     let refused = world.brokers[0].rows().len();
     world.brokers[1].mode = Mode::Up;
     assert!(world.until(120, World::is_done));
     assert_eq!((world.brokers[0].rows().len(), world.brokers[1].rows()), (refused, vec![head]));
+}
+
+#[test]
+fn where_the_destination_of_dead_letters_has_another_name_now_it_ends_there() {
+    for refused in [false, true] {
+        let mut world = forwarding();
+        world.brokers[1].mode = Mode::Down(ErrorKind::Unavailable);
+        let head = bad(&mut world, "k");
+        assert!(world.until(60, |world| world.table.rows[&head].given_up.is_some()));
+        world.settings.destinations[1].name = DestinationName::new("renamed");
+        world.happens(0, Happening::Crash);
+        world.run(20);
+        world.brokers[1].mode = Mode::Up;
+        if refused {
+            let poison = world.id(head);
+            world.brokers[1].poison.insert(poison, Poison::Fails(ErrorKind::Rejected));
+        }
+        assert!(world.until(120, World::is_done), "refused: {refused}");
+        let published = if refused { vec![] } else { vec![head] };
+        assert_eq!((world.brokers[1].rows(), world.dead()), (published, vec![head]));
+    }
 }
 
 #[test]
