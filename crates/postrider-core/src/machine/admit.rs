@@ -376,7 +376,7 @@ impl Machine {
         // Rows on their way back to the table, and rows that came back there since the look was sent, block as well.
         let (mut blocked, mut seen) = (Destinations::NONE, Destinations::NONE);
         let mut unsure = record.held_back().with(record.unseen);
-        let mut scheduled = Destinations::NONE;
+        let (mut scheduled, mut head) = (Destinations::NONE, None);
         let (mut admitted, mut complete, mut holds) = (false, !page.more, false);
         let brought = page.rows.len();
         let mut unread = None;
@@ -407,6 +407,7 @@ impl Machine {
             let over = !waits && self.is_over(&row);
             if waits || !over && (!owed.is_empty() && owed.without(closed.with(paused)).is_empty()) {
                 blocked = blocked.with(owed);
+                head = head.or(Some(row.id).filter(|_| waits));
                 scheduled = scheduled.with(if waits { owed } else { Destinations::NONE });
             } else if !self.schedule.is_read_to(lane, row.id) {
                 unread = Some(row.id);
@@ -423,6 +424,7 @@ impl Machine {
         }
         let Some(record) = self.keys.get_mut(key) else { return };
         record.held = holds;
+        record.head = head;
         let stale = stale || !unsure.is_empty() || unread.is_some();
         let may_hide = !everywhere.without(blocked.with(paused)).is_empty();
         let hidden = page.more && !admitted && !stale && may_hide && brought < LONGEST_LOOK;

@@ -132,7 +132,7 @@ impl Machine {
         }
         record.aside = record.aside.with(owed);
         if is_head {
-            record.scheduled = record.scheduled.with(owed);
+            record.schedule(row, owed);
             record.held = true;
             owed.iter().for_each(|destination| self.close_key(key, destination));
         } else {

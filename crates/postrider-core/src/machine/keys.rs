@@ -47,6 +47,8 @@ pub(super) struct KeyRecord {
     pub(super) aside: Destinations,
     /// Where the head is scheduled in the table, so that the due query will bring it: no need to look.
     pub(super) scheduled: Destinations,
+    /// The lowest row that is known to be scheduled: it stands before whatever else the due query brings behind it.
+    pub(super) head: Option<RowId>,
     /// The last look brought nothing that could go: no other one before a row of the key leaves the window.
     pub(super) resting: bool,
     /// Something was set aside, or arrived closed, since the last look at the table was sent.
@@ -84,6 +86,7 @@ impl KeyRecord {
             queues: smallvec![Queue::default(); destinations],
             aside: Destinations::NONE,
             scheduled: Destinations::NONE,
+            head: None,
             resting: false,
             look_again: false,
             looking: false,
@@ -120,10 +123,19 @@ impl KeyRecord {
         }
     }
 
+    /// A row is scheduled in the table, so that the due query will bring it.
+    pub(super) fn schedule(&mut self, row: RowId, destinations: Destinations) {
+        self.head = self.head.filter(|_| !self.scheduled.is_empty()).map_or(Some(row), |head| Some(head.min(row)));
+        self.scheduled = self.scheduled.with(destinations);
+    }
+
     /// Whether something that is not in the queue may stand before a row that comes from the table.
     pub(super) fn may_stand_before(&self, row: RowId, destination: DestinationIndex) -> bool {
         let held_back = self.queues.get(destination.get()).and_then(|queue| queue.held_back.first());
-        held_back.is_some_and(|first| *first < row) || self.aside.without(self.scheduled).contains(destination)
+        let is_behind_the_head = || self.scheduled.contains(destination) && self.head.is_some_and(|head| head < row);
+        held_back.is_some_and(|first| *first < row)
+            || self.aside.without(self.scheduled).contains(destination)
+            || is_behind_the_head()
     }
 
     /// The table is to be looked at for what must go first there.
@@ -405,6 +417,22 @@ mod tests {
         assert_eq!(before(&record, THERE), [0; 0]);
         record.scheduled = Destinations::NONE;
         assert_eq!(before(&record, HERE), [4, 5, 6], "it is not known what stands in the table");
+    }
+
+    #[test]
+    fn what_is_scheduled_stands_before_what_follows_it() {
+        let mut record = KeyRecord::new(Key::unchecked("k"), Lane(0), 2);
+        record.schedule(RowId(5), Destinations::one(HERE));
+        let before = |record: &KeyRecord, destination| {
+            (4..=6).filter(|row| record.may_stand_before(RowId(*row), destination)).collect::<Vec<_>>()
+        };
+        assert_eq!(before(&record, HERE), [6], "the due query may bring that one first");
+        assert_eq!(before(&record, THERE), [0; 0]);
+        record.schedule(RowId(7), Destinations::one(HERE));
+        assert_eq!(before(&record, HERE), [6], "the lowest counts");
+        record.scheduled = Destinations::NONE;
+        record.schedule(RowId(7), Destinations::one(HERE));
+        assert_eq!(before(&record, HERE), [0; 0], "what was scheduled once is not any more");
     }
 
     #[test]

@@ -136,7 +136,7 @@ impl Machine {
             self.notes.push(Note::Retry { id, attempts, after });
         }
         if let Some(record) = key.and_then(|key| self.keys.get_mut(key)) {
-            record.scheduled = record.scheduled.with(entry.failed);
+            record.schedule(row, entry.failed);
         }
         self.record_again(row, after, waiting_for, failures);
     }
