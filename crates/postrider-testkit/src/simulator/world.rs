@@ -17,8 +17,8 @@ use super::wire::{Answered, Call};
 
 /// After everything has healed, everything must be delivered or dead within this time.
 const RECOVERY: u64 = 90 * SECOND;
-/// While something is left after the healing, a message is written this often: one that fails wherever it goes needs
-/// others around it to be told from an outage.
+/// While something is left after the healing, a message for every lane is written this often: one that fails wherever it
+/// goes needs others around it to be told from an outage, and these must be the same relay's.
 const COMPANY: u64 = 250 * MILLI;
 
 /// A broken promise.
@@ -251,7 +251,7 @@ impl World {
         // Also for what somebody removed from the table while a relay tried it: only another message tells it from its place.
         if self.store.waiting() > 0 || !self.relays.iter().all(Relay::is_idle) {
             self.open_keys();
-            self.write_company();
+            (0..self.store.lanes.count()).for_each(|_| self.write_company());
         }
         self.after(COMPANY, Op::Company);
     }
