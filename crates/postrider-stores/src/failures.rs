@@ -7,6 +7,7 @@ use std::time::Duration;
 
 #[cfg(any(feature = "memory", feature = "sqlite", feature = "mysql"))]
 use postrider_core::{Attempt, FailedAttempt, RelayId, Timestamp};
+use postrider_core::{DeadReason, GivenUp, RowState};
 use serde_json::Value;
 #[cfg(any(feature = "memory", feature = "sqlite", feature = "mysql"))]
 use serde_json::json;
@@ -59,6 +60,17 @@ pub(crate) fn latest(column: &str) -> Option<String> {
         "" => field("text").to_owned(),
         destination => format!("{destination}: {}", field("text")),
     })
+}
+
+/// Why a row was given up that is still to be forwarded: one that holds its key is nobody's to send.
+pub(crate) fn to_be_forwarded(
+    state: RowState,
+    reason: Option<DeadReason>,
+    attempts: u32,
+    errors: Option<&str>,
+) -> Option<GivenUp> {
+    let reason = reason.filter(|_| state != RowState::Holding)?;
+    Some(GivenUp { reason, attempts, error: errors.and_then(latest).unwrap_or_default() })
 }
 
 #[cfg(feature = "memory")]

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use postrider_core::{
-    Closed, Content, DeadReason, DestinationName, Due, GivenUp, Head, HeldLane, Key, Lane, LaneCount, LaneRecord,
-    Lifetime, Message, RelayId, Retrying, Row, RowId, RowState, Start, Timestamp, lane_of,
+    Closed, Content, DeadReason, DestinationName, Due, Head, HeldLane, Key, Lane, LaneCount, LaneRecord, Lifetime,
+    Message, RelayId, Retrying, Row, RowId, RowState, Start, Timestamp, lane_of,
 };
 
 use crate::History;
-use crate::failures::{between, latest, micros};
+use crate::failures::{between, micros, to_be_forwarded};
 
 /// A row of the outbox.
 #[derive(Debug, Clone)]
@@ -255,10 +255,7 @@ impl Tables {
             waiting_for: stored.waiting_for.clone(),
             progress: stored.progress.clone(),
             closed: self.closed(id, stored),
-            given_up: stored.dead_reason.filter(|_| stored.state != RowState::Holding).map(|reason| {
-                let error = stored.errors.as_deref().and_then(latest).unwrap_or_default();
-                GivenUp { reason, attempts: stored.attempts, error }
-            }),
+            given_up: to_be_forwarded(stored.state, stored.dead_reason, stored.attempts, stored.errors.as_deref()),
         }
     }
 

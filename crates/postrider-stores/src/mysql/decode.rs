@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use postrider_core::{
-    Attributes, Closed, Content, DeadReason, DestinationName, Due, GivenUp, Head, Headers, Key, Lane, Lifetime,
-    Message, MessageId, RetryOverride, Retrying, Row, RowId, RowState, Timestamp,
+    Attributes, Closed, Content, DeadReason, DestinationName, Due, Head, Headers, Key, Lane, Lifetime, Message,
+    MessageId, RetryOverride, Retrying, Row, RowId, RowState, Timestamp,
 };
 use uuid::Uuid;
 
 use super::columns::Columns;
-use crate::failures::{between, latest};
+use crate::failures::{between, to_be_forwarded};
 
 /// What a row weighs beside its message.
 const OVERHEAD: usize = 128;
@@ -58,13 +58,11 @@ pub(super) fn row(mut columns: Columns, depth: Depth) -> Row {
     let moment = |place| columns.integer(place).map(Timestamp);
     let (created_at, deliver_at, expires_at) = (moment(CREATED_AT), moment(DELIVER_AT), moment(EXPIRES_AT));
     let next = moment(NEXT_ATTEMPT_AT);
-    let state = small(&columns, STATE).and_then(RowState::from_code);
+    let state = small(&columns, STATE).and_then(RowState::from_code).unwrap_or(RowState::Pending);
     let attempts = columns.integer(ATTEMPTS).and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
     let weight = columns.integer(WEIGHT).and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
-    let given_up = small(&columns, DEAD_REASON).and_then(DeadReason::from_code).map(|reason| {
-        let error = columns.text(ERRORS).and_then(latest).unwrap_or_default();
-        GivenUp { reason, attempts, error }
-    });
+    let reason = small(&columns, DEAD_REASON).and_then(DeadReason::from_code);
+    let given_up = to_be_forwarded(state, reason, attempts, columns.text(ERRORS));
     let owed = text(&columns, WAITING_FOR, "waiting_for")
         .and_then(|column| column.map(owed).transpose())
         .and_then(|owed| Ok((owed, progress(&columns)?)));
@@ -85,7 +83,7 @@ pub(super) fn row(mut columns: Columns, depth: Depth) -> Row {
         lane,
         content,
         weight: weight + OVERHEAD,
-        state: state.unwrap_or(RowState::Pending),
+        state,
         due,
         lifetime: Lifetime::at(now, created_at, expires_at),
         retrying: if next.is_some() { Retrying::Yes } else { Retrying::No },

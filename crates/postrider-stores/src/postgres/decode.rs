@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use postrider_core::{
-    Attributes, Closed, Content, DeadReason, DestinationName, Due, Error, ErrorKind, GivenUp, Head, Headers, Key, Lane,
+    Attributes, Closed, Content, DeadReason, DestinationName, Due, Error, ErrorKind, Head, Headers, Key, Lane,
     Lifetime, Message, MessageId, Result, RetryOverride, Retrying, Row, RowId, RowState, Timestamp, Topic,
 };
 use tokio_postgres::types::{FromSql, Type};
 use uuid::Uuid;
 
 use super::snapshot::Snapshot;
-use crate::failures::latest;
+use crate::failures::to_be_forwarded;
 
 /// Seconds from 1970 to 2000, where PostgreSQL's time begins, in microseconds.
 const EPOCH: i64 = 946_684_800_000_000;
@@ -222,31 +222,24 @@ fn row(row: &tokio_postgres::Row, topics: &mut Topics) -> Result<Row> {
             ((malformed(row, reason), payload.map_or(0, <[u8]>::len)), (None, BTreeMap::new()))
         }
     };
+    let attempts = u32::try_from(attempts).unwrap_or(0);
+    let state = state.and_then(RowState::from_code).unwrap_or(RowState::Pending);
+    let reason = of_page::<Option<i16>>(row, DEAD_REASON)?.and_then(DeadReason::from_code);
     Ok(Row {
         id: RowId(id),
         lane: Lane(u16::try_from(lane).unwrap_or(0)),
         content,
         weight: weight + OVERHEAD,
-        state: state.and_then(RowState::from_code).unwrap_or(RowState::Pending),
+        state,
         due: due(next.or(deliver_at), read_at),
         lifetime: Lifetime::at(read_at.into(), created_at.map(Timestamp::from), expires_at.map(Timestamp::from)),
         retrying: if next.is_some() { Retrying::Yes } else { Retrying::No },
-        attempts: u32::try_from(attempts).unwrap_or(0),
+        attempts,
         waiting_for,
         progress,
         closed: closed(row),
-        given_up: given_up(row, attempts)?,
+        given_up: to_be_forwarded(state, reason, attempts, of_page(row, ERRORS)?),
     })
-}
-
-/// Why a row was given up that is to be forwarded.
-fn given_up(row: &tokio_postgres::Row, attempts: i32) -> Result<Option<GivenUp>> {
-    let Some(reason) = of_page::<Option<i16>>(row, DEAD_REASON)?.and_then(DeadReason::from_code) else {
-        return Ok(None);
-    };
-    let errors: Option<&str> = of_page(row, ERRORS)?;
-    let error = errors.and_then(latest).unwrap_or_default();
-    Ok(Some(GivenUp { reason, attempts: u32::try_from(attempts).unwrap_or(0), error }))
 }
 
 fn due(at: Option<Moment>, now: Moment) -> Due {

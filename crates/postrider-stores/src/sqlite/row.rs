@@ -7,15 +7,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use postrider_core::{
-    Attributes, Closed, Content, DeadReason, DestinationName, Due, GivenUp, Head, Headers, Key, Lane, LaneCount,
-    Lifetime, MAX_PAYLOAD, Message, MessageId, RetryOverride, Retrying, Row, RowId, RowState, RowView, Timestamp,
-    lane_of,
+    Attributes, Closed, Content, DeadReason, DestinationName, Due, Head, Headers, Key, Lane, LaneCount, Lifetime,
+    MAX_PAYLOAD, Message, MessageId, RetryOverride, Retrying, Row, RowId, RowState, RowView, Timestamp, lane_of,
 };
 use rusqlite::types::ValueRef;
 use uuid::Uuid;
 
 use super::link::Done;
-use crate::failures::{between, latest};
+use crate::failures::{between, to_be_forwarded};
 
 /// Bytes that no valid message weighs; the text columns have limits of their own far below 4 MiB together.
 pub(super) const HEAVIEST: usize = MAX_PAYLOAD + (4 << 20);
@@ -148,10 +147,8 @@ impl Decoded {
             Some(_) | None => Due::Now,
         };
         let lifetime = Lifetime::at(now, self.message.created_at, self.message.expires_at);
-        let given_up = self.dead_reason.map(|reason| {
-            let error = self.errors.as_deref().and_then(latest).unwrap_or_default();
-            GivenUp { reason, attempts: self.attempts, error }
-        });
+        let state = self.state.unwrap_or(RowState::Pending);
+        let given_up = to_be_forwarded(state, self.dead_reason, self.attempts, self.errors.as_deref());
         let content = match (self.problem, self.suspicion) {
             (None, None) => Content::Message(Arc::new(self.message)),
             (None, Some(suspicion)) => Content::Head(Head {
@@ -168,7 +165,7 @@ impl Decoded {
             lane,
             content,
             weight,
-            state: self.state.unwrap_or(RowState::Pending),
+            state,
             due,
             lifetime,
             retrying: if self.scheduled { Retrying::Yes } else { Retrying::No },

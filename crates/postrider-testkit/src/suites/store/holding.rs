@@ -49,6 +49,7 @@ pub async fn a_row_that_holds_its_key_is_a_dead_letter_that_closes_it(harness: &
     let lane = bench.held(rows[0].lane);
     let page = bench.source.key(lane, rows[0].key().unwrap(), ROOM).await.unwrap();
     assert_eq!((page.rows[0].id, page.rows[0].state), (rows[0].id, RowState::Holding));
+    assert_eq!(page.rows[0].given_up, None, "it is nobody's to forward");
     assert_eq!(page.rows[0].waiting_for, Some(vec![DestinationName::new("d")]));
     let keys = bench.source.exceptional_keys(rows[0].lane, None, 10).await.unwrap();
     assert_eq!(keys, [Key::unchecked("k")]);
