@@ -4,14 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_core::{Error, ErrorKind, LaneCount, Result, Secret, Store};
+use postrider_core::{Error, ErrorKind, Result, Secret, Store};
 
 use super::migrate::{migrate, migrate_check};
+use super::upgrade::DEFAULT_LANES;
 use super::{MysqlOptions, MysqlStore, Names, ddl, remove};
 use crate::registry::{Backend, StoreOptions};
-
-/// The number of lanes of an outbox for which none was asked.
-const LANES: u16 = 64;
 
 /// MySQL and MariaDB, with the settings `prefix`, `password`, `password-file` and `timeout-seconds`.
 pub const BACKEND: Backend = Backend {
@@ -27,18 +25,14 @@ pub const BACKEND: Backend = Backend {
             let store = read(url, &options.store)?;
             let lanes = match options.lanes {
                 Some(lanes) => lanes,
-                None => migrate_check(&store).await?.map_or_else(default_lanes, |installed| installed.lanes),
+                None => migrate_check(&store).await?.map_or(DEFAULT_LANES, |installed| installed.lanes),
             };
             migrate(&store, lanes).await
         })
     },
     remove: |url, options| Box::pin(async move { remove(&read(url, options)?).await }),
-    ddl: |options| Ok(ddl(&names(&options.store)?, options.lanes.unwrap_or_else(default_lanes))),
+    ddl: |options| Ok(ddl(&names(&options.store)?, options.lanes.unwrap_or(DEFAULT_LANES))),
 };
-
-fn default_lanes() -> LaneCount {
-    LaneCount::new(LANES).unwrap_or(LaneCount::ONE)
-}
 
 const KNOWN: [&str; 4] = ["prefix", "password", "password-file", "timeout-seconds"];
 
