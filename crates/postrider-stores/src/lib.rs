@@ -3,12 +3,16 @@
 //! `postgres`, `mysql` and `sqlite` hold the SQL text under features of their own (`postgres-sql`, `mysql-sql`,
 //! `sqlite-sql`), without any driver: the SDK sends the same statements through the driver that the application has.
 
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod encryption;
 #[cfg(any(feature = "memory", feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod failures;
 #[cfg(any(feature = "sqlite-sql", feature = "postgres-sql", feature = "mysql-sql"))]
 mod fields;
 mod history;
 mod lanes;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod login;
 #[cfg(any(feature = "memory", feature = "sqlite", feature = "mysql"))]
 mod page;
 mod registry;
@@ -28,6 +32,8 @@ pub mod postgres;
 #[cfg(feature = "sqlite-sql")]
 pub mod sqlite;
 
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub use encryption::Encryption;
 pub use history::History;
 pub use lanes::agree_on_lanes;
 pub use registry::{BACKENDS, Backend, MigrateOptions, Pending, StoreOptions, ddl, migrate, open, remove};

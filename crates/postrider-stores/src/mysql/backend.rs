@@ -1,14 +1,13 @@
 //! The line of the registry.
 
-use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
-use postrider_core::{Error, ErrorKind, Result, Secret, Store};
+use postrider_core::{Result, Store};
 
 use super::migrate::{migrate, migrate_check};
 use super::upgrade::DEFAULT_LANES;
 use super::{MysqlOptions, MysqlStore, Names, ddl, remove};
+use crate::login::Login;
 use crate::registry::{Backend, StoreOptions};
 
 /// MySQL and MariaDB, with the settings `prefix`, `password`, `password-file` and `timeout-seconds`.
@@ -34,6 +33,9 @@ pub const BACKEND: Backend = Backend {
     ddl: |options| Ok(ddl(&names(&options.store)?, options.lanes.unwrap_or(DEFAULT_LANES))),
 };
 
+/// As it stands in errors.
+const NAME: &str = "MySQL";
+
 const KNOWN: [&str; 4] = ["prefix", "password", "password-file", "timeout-seconds"];
 
 fn names(options: &StoreOptions) -> Result<Names> {
@@ -46,22 +48,12 @@ fn read(url: &str, options: &StoreOptions) -> Result<MysqlOptions> {
     if let Some(wait) = options.lock_wait {
         read = read.lock_wait(wait);
     }
-    if let Some(password) = settings.get("password") {
-        read = read.password(&Secret::new(password.clone()));
+    let login = Login::read(settings, NAME)?;
+    if let Some(password) = &login.password {
+        read = read.password(password);
     }
-    if let Some(path) = settings.get("password-file") {
-        let password = std::fs::read_to_string(Path::new(path))
-            .map_err(|error| refused("password-file", "the file cannot be read").because(error))?;
-        read = read.password(&Secret::new(password.trim_end_matches(['\r', '\n'])));
-    }
-    if let Some(seconds) = settings.get("timeout-seconds") {
-        let seconds = seconds.parse().ok().filter(|seconds| (1..=3600).contains(seconds));
-        let seconds = seconds.ok_or_else(|| refused("timeout-seconds", "expected a number from 1 to 3600"))?;
-        read = read.timeout(Duration::from_secs(seconds));
+    if let Some(timeout) = login.timeout {
+        read = read.timeout(timeout);
     }
     Ok(read)
-}
-
-fn refused(setting: &str, expected: &str) -> Error {
-    Error::new(ErrorKind::Config, format!("the setting {setting:?} of the MySQL store: {expected}"))
 }

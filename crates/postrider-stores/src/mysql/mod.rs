@@ -78,7 +78,7 @@ pub mod upgrade;
 pub use self::{
     backend::BACKEND,
     migrate::{Installed, migrate, migrate_check},
-    options::{Encryption, MysqlOptions},
+    options::MysqlOptions,
     removal::remove,
     store::MysqlStore,
 };
