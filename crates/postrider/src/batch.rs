@@ -15,6 +15,10 @@ pub struct Batch<R> {
     pub ids: R,
 }
 
+/// Nobody else's type.
+#[cfg(feature = "_diesel")]
+pub trait Sealed {}
+
 impl Batch<MessageId> {
     pub(crate) fn one(message: Message) -> Result<Self, EnqueueError> {
         Ok(Self { ids: message.id, messages: checked(vec![message])? })

@@ -16,10 +16,10 @@ pub enum EnqueueError {
         /// What is wrong with it.
         reason: Invalid,
     },
-    /// The transaction object is not in a transaction any more. Nothing was written.
+    /// No transaction is open, or not any more. Nothing was written.
     #[error(
-        "the transaction has ended already (a commit or rollback was sent as SQL, or a failed statement rolled it \
-         back): enqueue before that, in the transaction that writes the data"
+        "no transaction is open: none was begun, or it has ended already (a commit or rollback was sent as SQL, or a \
+         failed statement rolled it back); enqueue in the transaction that writes the data"
     )]
     OutsideTransaction,
     /// The database refused the INSERT, or its connection was lost. Roll the transaction back.

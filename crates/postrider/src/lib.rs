@@ -8,10 +8,12 @@
 //!
 //! | feature | gives |
 //! |---|---|
-//! | `sqlx-postgres`, `sqlx-sqlite`, `tokio-postgres`, `rusqlite` | [`Outbox::enqueue`] in that driver's transactions, [`migrate`] on its connections |
+//! | `sqlx-postgres`, `sqlx-mysql`, `sqlx-sqlite`, `tokio-postgres`, `mysql_async`, `rusqlite` | [`Outbox::enqueue`] in that driver's transactions, [`migrate`] on its connections |
+//! | `diesel-postgres`, `diesel-mysql`, `diesel-sqlite`, and `diesel-async` beside them | `Diesel`, `DieselAsync`: the same inside `connection.transaction(..)` |
+//! | `sea-orm` | the same in transactions of SeaORM, on whichever database |
 //! | `opentelemetry` | the trace context of the current span in the headers of what is enqueued |
 //! | `relay` | the relay inside the application: `Relay` |
-//! | `store-sqlite`, `store-postgres`, `store-memory` | what that relay reads: [`stores`] |
+//! | `store-sqlite`, `store-postgres`, `store-mysql`, `store-memory` | what that relay reads: [`stores`] |
 //! | `broker-http`, `broker-nats`, `broker-file`, `broker-stdout`, `broker-memory` | where it delivers to: `brokers` |
 //!
 //! # Enqueue
@@ -40,7 +42,7 @@
 //! # }
 //! ```
 //!
-//! With sqlx and tokio-postgres the same call is awaited:
+//! With sqlx, tokio-postgres, mysql_async and SeaORM the same call is awaited:
 //!
 #![cfg_attr(feature = "sqlx-postgres", doc = "```no_run")]
 #![cfg_attr(not(feature = "sqlx-postgres"), doc = "```ignore")]
@@ -54,7 +56,8 @@
 //! # }
 //! ```
 //!
-//! No call takes a pool or a plain connection: without a transaction of the caller's there is nothing to be part of.
+//! No call takes a pool or a plain connection: without a transaction of the caller's there is nothing to be part of. diesel
+//! alone has no type for a transaction, so its connections are asked when a message is enqueued.
 //! A message is checked when it is enqueued ([`Message`] has the limits), so that what no broker would take is refused
 //! where it is written, and the transaction can go on.
 //!
@@ -65,6 +68,8 @@
 //!   otherwise refused as busy at once.
 //! * **PostgreSQL** refuses everything in a transaction after a failed statement: when
 //!   [`EnqueueError::Database`] comes back, roll it back.
+//! * **MySQL and MariaDB** end a transaction when a statement defines something (`create table`, `alter table`): what is
+//!   enqueued after it is committed by itself. Define nothing inside. Tables must be InnoDB's; `postrider check` looks.
 //! * **Trace context.** With `opentelemetry`, `traceparent`, `tracestate` and `baggage` of
 //!   `opentelemetry::Context::current()` become headers at the moment of the call, unless the caller set them. With
 //!   the `tracing` crate, `tracing-opentelemetry` must be set to activate the context of its spans.
@@ -116,6 +121,10 @@ mod migrate;
 mod outbox;
 mod trace;
 
+#[cfg(feature = "diesel-async")]
+pub use driver::DieselAsync;
+#[cfg(feature = "_diesel")]
+pub use driver::{Diesel, DieselBackend};
 pub use enqueue::Enqueue;
 pub use error::{EnqueueError, NameError};
 pub use migrate::{MigrateTarget, migrate};

@@ -32,7 +32,7 @@ impl Outbox {
         Self::default()
     }
 
-    /// The same outbox in a PostgreSQL schema; SQLite has no schemas and ignores it.
+    /// The same outbox in a PostgreSQL schema; MySQL, MariaDB and SQLite, which have none inside a database, ignore it.
     ///
     /// # Errors
     /// When the name is not a lower-case letter or `_`, followed by lower-case letters, digits or `_`; at most 63.
@@ -52,7 +52,7 @@ impl Outbox {
 
     /// The same outbox with a number of lanes for [`migrate`](Self::migrate) to create it with.
     ///
-    /// 64 on PostgreSQL and 8 on SQLite unless it is set; fixed once the tables are there. With one lane, one relay
+    /// 8 on SQLite and 64 on the others unless it is set; fixed once the tables are there. With one lane, one relay
     /// at a time does all the work. One order of all messages is one key for all of them.
     #[must_use]
     pub fn lanes(mut self, lanes: LaneCount) -> Self {
@@ -84,7 +84,7 @@ impl Outbox {
     /// Writes many messages inside `tx`, in their order, in one statement, and answers their ids in that order.
     ///
     /// All of them are checked before the first is written. No messages are no statement. SQLite takes 3,000 messages
-    /// in a statement, so more of them are several.
+    /// in a statement, MySQL, and PostgreSQL through SeaORM, 1,000, so more of them are several.
     ///
     /// # Errors
     /// As [`enqueue`](Self::enqueue); [`Invalid`](crate::EnqueueError::Invalid) says which message it is.
@@ -110,13 +110,13 @@ impl Outbox {
     }
 
     /// The quoted name of the outbox table in PostgreSQL.
-    #[cfg(any(feature = "sqlx-postgres", feature = "tokio-postgres"))]
+    #[cfg(feature = "_postgres")]
     pub(crate) fn postgres_table(&self) -> String {
         format!("\"{}\".\"{}outbox\"", self.schema, self.prefix)
     }
 
     /// The quoted name of the outbox table in SQLite.
-    #[cfg(any(feature = "sqlx-sqlite", feature = "rusqlite"))]
+    #[cfg(feature = "_sqlite")]
     pub(crate) fn sqlite_table(&self) -> String {
         format!("\"{}outbox\"", self.prefix)
     }

@@ -37,7 +37,8 @@ pub fn features(scene: &Scene<'_>) -> Result<Verdict> {
     let mut built = 0;
     for package in scene.tree.metadata()?.packages.iter().filter(|package| CHOICES.contains(&package.name.as_str())) {
         let none = String::new();
-        let alone = package.features.keys().filter(|feature| *feature != "default");
+        // A name that begins with an underscore is what several features need, and no choice of a user.
+        let alone = package.features.keys().filter(|feature| *feature != "default" && !feature.starts_with('_'));
         for feature in std::iter::once(&none).chain(alone) {
             let mut command = scene.tree.cargo();
             command.args(["clippy", "--quiet", "-p", &package.name, "--no-default-features"]);

@@ -20,6 +20,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("postrider", 3),
     ("postrider-bench", 3),
     ("postrider-cli", 4),
+    ("postrider-compile-fail", 4),
 ];
 
 /// Beside the floors: used by the tests of every crate, and knowing only the words of the core.

@@ -1,17 +1,14 @@
 //! The line of the registry.
 
-use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
-use postrider_core::{Error, ErrorKind, LaneCount, Result, Secret, Store};
+use postrider_core::{Result, Store};
 
 use super::migrate::{migrate, migrate_check};
+use super::upgrade::DEFAULT_LANES;
 use super::{MysqlOptions, MysqlStore, Names, ddl, remove};
+use crate::login::Login;
 use crate::registry::{Backend, StoreOptions};
-
-/// The number of lanes of an outbox for which none was asked.
-const LANES: u16 = 64;
 
 /// MySQL and MariaDB, with the settings `prefix`, `password`, `password-file` and `timeout-seconds`.
 pub const BACKEND: Backend = Backend {
@@ -27,18 +24,17 @@ pub const BACKEND: Backend = Backend {
             let store = read(url, &options.store)?;
             let lanes = match options.lanes {
                 Some(lanes) => lanes,
-                None => migrate_check(&store).await?.map_or_else(default_lanes, |installed| installed.lanes),
+                None => migrate_check(&store).await?.map_or(DEFAULT_LANES, |installed| installed.lanes),
             };
             migrate(&store, lanes).await
         })
     },
     remove: |url, options| Box::pin(async move { remove(&read(url, options)?).await }),
-    ddl: |options| Ok(ddl(&names(&options.store)?, options.lanes.unwrap_or_else(default_lanes))),
+    ddl: |options| Ok(ddl(&names(&options.store)?, options.lanes.unwrap_or(DEFAULT_LANES))),
 };
 
-fn default_lanes() -> LaneCount {
-    LaneCount::new(LANES).unwrap_or(LaneCount::ONE)
-}
+/// As it stands in errors.
+const NAME: &str = "MySQL";
 
 const KNOWN: [&str; 4] = ["prefix", "password", "password-file", "timeout-seconds"];
 
@@ -52,22 +48,12 @@ fn read(url: &str, options: &StoreOptions) -> Result<MysqlOptions> {
     if let Some(wait) = options.lock_wait {
         read = read.lock_wait(wait);
     }
-    if let Some(password) = settings.get("password") {
-        read = read.password(&Secret::new(password.clone()));
+    let login = Login::read(settings, NAME)?;
+    if let Some(password) = &login.password {
+        read = read.password(password);
     }
-    if let Some(path) = settings.get("password-file") {
-        let password = std::fs::read_to_string(Path::new(path))
-            .map_err(|error| refused("password-file", "the file cannot be read").because(error))?;
-        read = read.password(&Secret::new(password.trim_end_matches(['\r', '\n'])));
-    }
-    if let Some(seconds) = settings.get("timeout-seconds") {
-        let seconds = seconds.parse().ok().filter(|seconds| (1..=3600).contains(seconds));
-        let seconds = seconds.ok_or_else(|| refused("timeout-seconds", "expected a number from 1 to 3600"))?;
-        read = read.timeout(Duration::from_secs(seconds));
+    if let Some(timeout) = login.timeout {
+        read = read.timeout(timeout);
     }
     Ok(read)
-}
-
-fn refused(setting: &str, expected: &str) -> Error {
-    Error::new(ErrorKind::Config, format!("the setting {setting:?} of the MySQL store: {expected}"))
 }

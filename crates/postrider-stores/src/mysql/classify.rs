@@ -6,12 +6,11 @@ use mysql_async::{DriverError, Error as Failed, IoError, ServerError};
 use postrider_core::{Error, ErrorKind};
 
 use super::dialect::Dialect;
+use super::quoting::quotes_values;
 
 /// Deadlock: the server has undone the whole transaction, and doing it again is enough.
 const DEADLOCK: u16 = 1213;
 const LOCK_WAIT: u16 = 1205;
-/// Errors whose text can quote a value, or a piece of a statement with one.
-const QUOTING: [u16; 10] = [1062, 1064, 1292, 1366, 1367, 1411, 1525, 3140, 3141, 4038];
 
 const PASSWORD: &str = "give the user and the password that the server knows, in the address or by outbox.store_password_file; \
     `alter user NAME identified by '...'` sets another; MariaDB says the same to whoever comes in the clear where it wants \
@@ -130,7 +129,7 @@ pub(super) fn working(doing: &str, error: &Failed) -> Error {
 
 /// What the server said, unless it may quote a value.
 fn said(told: &ServerError) -> String {
-    if QUOTING.contains(&told.code) {
+    if quotes_values(told.code) {
         return format!("error {} ({})", told.code, told.state);
     }
     format!("error {} ({}) {}", told.code, told.state, told.message)

@@ -5,7 +5,7 @@ use postrider_core::{Finding, LaneCount, Level, MAX_PAYLOAD, Result};
 use super::columns::Columns;
 use super::link::Link;
 use super::migrate::usable;
-use super::options::Encryption;
+use crate::Encryption;
 
 /// What sessions begin with, which is what the application's have: the relay's own say what they want.
 const SETTINGS: &str = "\

@@ -18,7 +18,8 @@ use super::classify::{connecting, is_deadlock, is_lock_wait, silent, working};
 use super::columns::Columns;
 use super::dialect::Dialect;
 use super::holders;
-use super::options::{Encryption, MysqlOptions};
+use super::options::MysqlOptions;
+use crate::Encryption;
 
 const CONNECT: Duration = Duration::from_secs(10);
 /// How long an error may take to say who holds a lock.

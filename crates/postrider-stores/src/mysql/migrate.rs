@@ -8,21 +8,18 @@ use super::columns::Columns;
 use super::link::Link;
 use super::options::MysqlOptions;
 use super::schema::{COMPATIBLE_FROM, VERSION, statements};
+use super::upgrade;
 use crate::agree_on_lanes;
-use crate::versions::{Fit, Versions};
+use crate::versions::Fit;
 
 /// How often a migration that met a lock of the application is tried again.
 const TRIES: u32 = 30;
 const PAUSE: Duration = Duration::from_millis(500);
-/// How long several starters wait for each other.
-const TURN: u32 = 60;
 
 const READ_ONLY: &str = "select @@global.read_only";
 
 const FOUND: &str = "\
 select count(*) from information_schema.tables where table_schema = database() and table_name = ?";
-
-const META: &str = "select version, lanes, compatible_from from {meta} where one = 1";
 
 /// Every table of an outbox that is not kept by the one engine with transactions: `<tables>`.
 const ENGINES: &str = "\
@@ -34,10 +31,6 @@ const ELSEWHERE: &str = "\
 select left(c.table_name, char_length(c.table_name) - 4) from information_schema.columns c
  where c.table_schema = database() and c.table_name like '%\\_meta' and c.column_name in ('version', 'lanes', 'compatible_from')
  group by c.table_name having count(*) = 3 order by c.table_name limit 3";
-
-/// Several starters take turns.
-const TAKE_TURN: &str = "select get_lock(left(concat('postrider:', database(), '.', ?), 64), ?)";
-const END_TURN: &str = "select release_lock(left(concat('postrider:', database(), '.', ?), 64))";
 
 /// The tables whose engine counts.
 pub(super) const TABLES: [&str; 6] = ["outbox", "lane", "relay", "delivered", "inbox", "meta"];
@@ -54,9 +47,9 @@ pub struct Installed {
 }
 
 impl Installed {
-    fn fit(self) -> Fit {
-        let compatible_from = self.compatible_from.map(i64::from);
-        Versions { version: i64::from(self.version), compatible_from }.fit(i64::from(VERSION))
+    /// How this build stands to the tables, if it can work on them, or on what a migration makes of them.
+    fn fit(self) -> Result<Fit> {
+        upgrade::fit(self.version, self.compatible_from)
     }
 }
 
@@ -77,10 +70,10 @@ pub async fn migrate(options: &MysqlOptions, lanes: LaneCount) -> Result<()> {
     if let Some(other) = elsewhere(&mut link).await? {
         tracing::warn!("this database has an outbox with {other} already; a second one is made");
     }
-    let (doing, turn) = ("migrating", options.names.bare("meta"));
+    let doing = "migrating";
     let mut tries = 0;
     loop {
-        let took = link.query_one(doing, TAKE_TURN, (&turn, TURN)).await?;
+        let took = link.query_one(doing, &upgrade::take_turn(&options.names), ()).await?;
         if !took.is_true(0) {
             let what = "another migration of this outbox is under way and did not end within a minute";
             return Err(Error::new(ErrorKind::Unavailable, what).advise("run this again when it is over"));
@@ -88,7 +81,7 @@ pub async fn migrate(options: &MysqlOptions, lanes: LaneCount) -> Result<()> {
         let done = steps(&mut link, options, lanes).await;
         match done {
             Ok(()) => {
-                link.query_one(doing, END_TURN, (&turn,)).await?;
+                link.query_one(doing, &upgrade::end_turn(&options.names), ()).await?;
                 return engines(&mut link).await;
             }
             // The turn ended with the connection.
@@ -107,7 +100,7 @@ pub async fn migrate(options: &MysqlOptions, lanes: LaneCount) -> Result<()> {
 /// Whether nothing is to be done.
 fn is_done(installed: Option<Installed>, lanes: LaneCount) -> Result<bool> {
     let Some(installed) = installed else { return Ok(false) };
-    let fit = known(installed)?;
+    let fit = installed.fit()?;
     agree_on_lanes(installed.lanes, Some(lanes))?;
     Ok(matches!(fit, Fit::Same | Fit::NewerAndCompatible))
 }
@@ -132,7 +125,7 @@ async fn steps(link: &mut Link, options: &MysqlOptions, lanes: LaneCount) -> Res
 pub async fn migrate_check(options: &MysqlOptions) -> Result<Option<Installed>> {
     let mut link = Link::cold(options)?;
     let installed = installed(&mut link).await?;
-    installed.map(known).transpose()?;
+    installed.map(Installed::fit).transpose()?;
     Ok(installed)
 }
 
@@ -161,7 +154,7 @@ pub(super) async fn usable(link: &mut Link) -> Result<Installed> {
         };
         return Err(Error::new(ErrorKind::Config, format!("the table {table} does not exist; {step}")));
     };
-    if known(installed)? == Fit::Older {
+    if installed.fit()? == Fit::Older {
         let what = format!(
             "the tables have version {}, older than {VERSION}; run `postrider migrate --store ...`",
             installed.version
@@ -174,7 +167,8 @@ pub(super) async fn usable(link: &mut Link) -> Result<Installed> {
 
 async fn installed(link: &mut Link) -> Result<Option<Installed>> {
     let doing = "looking for the tables";
-    let (table, sql) = (link.options().names.bare("meta"), link.options().names.fill(META));
+    let names = &link.options().names;
+    let (table, sql) = (names.bare("meta"), upgrade::facts(names));
     if link.query_one(doing, READ_ONLY, ()).await?.is_true(0) {
         let what = format!("{} takes no writes (read_only), as a replica does", link.options().place);
         return Err(Error::new(ErrorKind::Config, what).advise("give the URL of the primary"));
@@ -188,23 +182,8 @@ async fn installed(link: &mut Link) -> Result<Option<Installed>> {
     };
     let row = Columns::new(row);
     let number = |place| row.integer(place).and_then(|n| i32::try_from(n).ok());
-    let lanes = number(1).unwrap_or(0);
-    let count = u16::try_from(lanes).ok().and_then(LaneCount::new).ok_or_else(|| {
-        Error::new(ErrorKind::Config, format!("the tables say that they have {lanes} lanes; expected 1 to 4096"))
-    })?;
-    Ok(Some(Installed { version: number(0).unwrap_or(0), compatible_from: number(2), lanes: count }))
-}
-
-/// How this build stands to the tables, if it can work on them, or on what a migration makes of them.
-fn known(installed: Installed) -> Result<Fit> {
-    let fit = installed.fit();
-    let Fit::TooNew(needed) = fit else { return Ok(fit) };
-    let what = format!(
-        "the tables have version {}, newer than {VERSION}, the newest that this postrider knows, and need one that knows \
-         {needed}; use a newer postrider",
-        installed.version
-    );
-    Err(Error::new(ErrorKind::Config, what))
+    let lanes = upgrade::lane_count(number(1).unwrap_or(0))?;
+    Ok(Some(Installed { version: number(0).unwrap_or(0), compatible_from: number(2), lanes }))
 }
 
 /// That every table has transactions.

@@ -9,19 +9,7 @@ use postrider_core::{Error, ErrorKind, Result, Secret};
 
 use super::Names;
 use crate::History;
-
-/// How encrypted the connection is, and whose certificate is believed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Encryption {
-    /// `disable`: never encrypted.
-    Disabled,
-    /// `prefer`: encrypted where the server can, nothing verified. The default for loopback hosts and sockets.
-    Preferred,
-    /// `require`: encrypted, nothing verified.
-    Required,
-    /// `verify-full`: encrypted, chain and host name verified. The default for every other host.
-    Verified,
-}
+use crate::encryption::{Encryption, decoded};
 
 /// What to open.
 #[derive(Clone)]
@@ -66,9 +54,13 @@ impl MysqlOptions {
         let (mut mode, mut root_certificates, mut socket) = (None, None, None);
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             match pair.split_once('=') {
-                Some(("sslmode" | "ssl-mode", value)) => mode = Some(encryption(value)?),
-                Some(("sslrootcert" | "ssl-ca", value)) => root_certificates = Some(PathBuf::from(decoded(value)?)),
-                Some(("socket", value)) => socket = Some(decoded(value)?),
+                Some(("sslmode" | "ssl-mode", value)) => {
+                    mode = Some(Encryption::named(value).ok_or_else(|| refused(MODES))?)
+                }
+                Some(("sslrootcert" | "ssl-ca", value)) => {
+                    root_certificates = Some(PathBuf::from(decoded(value).map_err(refused)?))
+                }
+                Some(("socket", value)) => socket = Some(decoded(value).map_err(refused)?),
                 _ => return Err(refused("the parameters are sslmode, sslrootcert and socket")),
             }
         }
@@ -145,35 +137,10 @@ impl MysqlOptions {
     }
 }
 
+const MODES: &str = "expected sslmode to be disable, prefer, require or verify-full";
+
 fn refused(expected: &str) -> Error {
     Error::new(ErrorKind::Config, format!("the URL of the MySQL store cannot be read: {expected}"))
-}
-
-fn encryption(mode: &str) -> Result<Encryption> {
-    match mode.to_ascii_lowercase().replace('_', "-").as_str() {
-        "disable" | "disabled" => Ok(Encryption::Disabled),
-        "prefer" | "preferred" => Ok(Encryption::Preferred),
-        "require" | "required" => Ok(Encryption::Required),
-        "verify-full" | "verify-identity" => Ok(Encryption::Verified),
-        _ => Err(refused("expected sslmode to be disable, prefer, require or verify-full")),
-    }
-}
-
-fn decoded(text: &str) -> Result<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&first, tail)) = rest.split_first() {
-        rest = tail;
-        if first != b'%' {
-            bytes.push(first);
-            continue;
-        }
-        let hex = rest.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
-        let byte = hex.and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        bytes.push(byte.ok_or_else(|| refused("expected two hexadecimal digits after %"))?);
-        rest = rest.get(2..).unwrap_or_default();
-    }
-    String::from_utf8(bytes).map_err(|_| refused("expected UTF-8 after decoding %"))
 }
 
 #[cfg(test)]

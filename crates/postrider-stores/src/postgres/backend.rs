@@ -1,13 +1,12 @@
 //! The line of the registry.
 
-use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
-use postrider_core::{Error, ErrorKind, LaneCount, Result, Secret, Store};
+use postrider_core::{LaneCount, Result, Store};
 
 use super::migrate::{migrate, migrate_check};
 use super::{Names, Pooling, PostgresOptions, PostgresStore, ddl, remove};
+use crate::login::{Login, refused};
 use crate::registry::{Backend, StoreOptions};
 
 /// The number of lanes of an outbox for which none was asked.
@@ -41,6 +40,9 @@ fn default_lanes() -> LaneCount {
     LaneCount::new(LANES).unwrap_or(LaneCount::ONE)
 }
 
+/// As it stands in errors.
+const NAME: &str = "PostgreSQL";
+
 const KNOWN: [&str; 6] = ["schema", "prefix", "pooling", "password", "password-file", "timeout-seconds"];
 
 fn names(options: &StoreOptions) -> Result<Names> {
@@ -58,24 +60,14 @@ fn read(url: &str, options: &StoreOptions) -> Result<PostgresOptions> {
     read = match settings.get("pooling").map(String::as_str) {
         None | Some("direct") => read,
         Some("transaction") => read.pooling(Pooling::Transaction),
-        Some(_) => return Err(refused("pooling", "expected direct or transaction")),
+        Some(_) => return Err(refused(NAME, "pooling", "expected direct or transaction")),
     };
-    if let Some(password) = settings.get("password") {
-        read = read.password(&Secret::new(password.clone()));
+    let login = Login::read(settings, NAME)?;
+    if let Some(password) = &login.password {
+        read = read.password(password);
     }
-    if let Some(path) = settings.get("password-file") {
-        let password = std::fs::read_to_string(Path::new(path))
-            .map_err(|error| refused("password-file", "the file cannot be read").because(error))?;
-        read = read.password(&Secret::new(password.trim_end_matches(['\r', '\n'])));
-    }
-    if let Some(seconds) = settings.get("timeout-seconds") {
-        let seconds = seconds.parse().ok().filter(|seconds| (1..=3600).contains(seconds));
-        let seconds = seconds.ok_or_else(|| refused("timeout-seconds", "expected a number from 1 to 3600"))?;
-        read = read.timeout(Duration::from_secs(seconds));
+    if let Some(timeout) = login.timeout {
+        read = read.timeout(timeout);
     }
     Ok(read)
-}
-
-fn refused(setting: &str, expected: &str) -> Error {
-    Error::new(ErrorKind::Config, format!("the setting {setting:?} of the PostgreSQL store: {expected}"))
 }

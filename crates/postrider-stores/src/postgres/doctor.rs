@@ -6,8 +6,9 @@ use tokio_postgres::types::Type;
 use super::decode::get;
 use super::link::{Link, Parameter};
 use super::migrate::usable;
-use super::options::{Encryption, Pooling};
+use super::options::Pooling;
 use super::store::sequence_cache;
+use crate::Encryption;
 
 /// What the relay's role needs, table by table.
 const PRIVILEGES: &str = "\

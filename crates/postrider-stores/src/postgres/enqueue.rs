@@ -8,6 +8,8 @@
 use postrider_core::{Message, RetryOverride};
 use uuid::Uuid;
 
+pub use crate::fields::Fields;
+
 /// Writes messages in the order of the arrays; the table's quoted name stands for `{outbox}`.
 ///
 /// Only columns that the writer role may fill, and no RETURNING, which would need SELECT. The `order by` is what makes
@@ -25,6 +27,35 @@ from unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::text[], $6::tex
      with ordinality as m (message_id, topic, key, payload, content_type, headers, attributes, deliver_at,
                            expires_at, retry, place)
 order by m.place";
+
+/// Messages that one statement of [`rows`] takes: each needs ten of the 65,535 parameters that the protocol allows.
+pub const ROWS_PER_STATEMENT: usize = 1_000;
+
+const ROWS: &str = "\
+insert into {outbox}
+  (message_id, topic, key, payload, content_type, headers, attributes, deliver_at, expires_at, retry)
+values ";
+
+const ROW: &str = "\
+($1::uuid, $2::text, $3::text, $4::bytea, $5::text, $6::text::json, $7::text::json,
+  timestamptz 'epoch' + $8::bigint * interval '1 microsecond',
+  case when $9::bigint = 9223372036854775807 then timestamptz 'infinity'
+       else timestamptz 'epoch' + $9::bigint * interval '1 microsecond' end, $10::text::json)";
+
+/// The statement that writes `rows` messages, in their order, into a table given by its quoted name: for drivers whose
+/// arrays have no nulls.
+///
+/// Its parameters are the values of each [`Fields`] in turn.
+pub fn rows(outbox: &str, rows: usize) -> String {
+    let numbered = |row: usize| {
+        // From the last, so that $1 is not taken for the beginning of $10.
+        (1..=10)
+            .rev()
+            .fold(ROW.to_owned(), |text, place| text.replace(&format!("${place}:"), &format!("#{}:", 10 * row + place)))
+    };
+    let values: Vec<String> = (0..rows).map(|row| numbered(row).replace('#', "$")).collect();
+    ROWS.replace("{outbox}", outbox) + &values.join(",\n")
+}
 
 /// The parameters of [`ENQUEUE`] for some messages.
 #[derive(Debug, Default)]
@@ -68,5 +99,20 @@ impl<'m> Columns<'m> {
             columns.retries.push(message.retry.as_ref().map(RetryOverride::to_json));
         }
         columns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_has_ten_parameters_of_its_own() {
+        let sql = rows("outbox", 12);
+        for number in 1..=120 {
+            let uses = sql.matches(&format!("${number}:")).count();
+            assert_eq!(uses, if number % 10 == 9 { 2 } else { 1 }, "{number}");
+        }
+        assert!(!sql.contains("$121"));
     }
 }

@@ -75,7 +75,7 @@ pub use schema::{COMPATIBLE_FROM, VERSION, ddl};
 pub use self::{
     backend::BACKEND,
     migrate::{Installed, migrate, migrate_check},
-    options::{Encryption, Pooling, PostgresOptions},
+    options::{Pooling, PostgresOptions},
     removal::remove,
     store::PostgresStore,
 };

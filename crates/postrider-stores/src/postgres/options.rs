@@ -10,6 +10,7 @@ use tokio_postgres::config::{Host, SslMode};
 
 use super::Names;
 use crate::History;
+use crate::encryption::{Encryption, decoded};
 
 /// What stands between the relay and the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,19 +20,6 @@ pub enum Pooling {
     /// A pooler in transaction mode, such as PgBouncer, which refuses startup options. Give the relay's role the
     /// planner settings of `roles.sql`; without them the backlog is read in spans of row numbers.
     Transaction,
-}
-
-/// How encrypted the connection is, and whose certificate is believed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Encryption {
-    /// `disable`: never encrypted.
-    Disabled,
-    /// `prefer`: encrypted where the server can, nothing verified. The default for loopback hosts and sockets.
-    Preferred,
-    /// `require`: encrypted, nothing verified.
-    Required,
-    /// `verify-full`: encrypted, chain and host name verified. The default for every other host.
-    Verified,
 }
 
 /// What to open.
@@ -67,8 +55,10 @@ impl PostgresOptions {
         let (mut mode, mut root_certificates, mut rest) = (None, None, Vec::new());
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             match pair.split_once('=') {
-                Some(("sslmode", value)) => mode = Some(encryption(value)?),
-                Some(("sslrootcert", value)) => root_certificates = Some(PathBuf::from(decoded(value)?)),
+                Some(("sslmode", value)) => mode = Some(Encryption::named(value).ok_or_else(|| refused(MODES))?),
+                Some(("sslrootcert", value)) => {
+                    root_certificates = Some(PathBuf::from(decoded(value).map_err(refused)?))
+                }
                 _ => rest.push(pair),
             }
         }
@@ -142,18 +132,10 @@ impl PostgresOptions {
     }
 }
 
+const MODES: &str = "expected sslmode to be disable, prefer, require or verify-full";
+
 fn refused(expected: &str) -> Error {
     Error::new(ErrorKind::Config, format!("the URL of the PostgreSQL store cannot be read: {expected}"))
-}
-
-fn encryption(mode: &str) -> Result<Encryption> {
-    match mode {
-        "disable" => Ok(Encryption::Disabled),
-        "prefer" | "allow" => Ok(Encryption::Preferred),
-        "require" => Ok(Encryption::Required),
-        "verify-full" => Ok(Encryption::Verified),
-        _ => Err(refused("expected sslmode to be disable, prefer, require or verify-full")),
-    }
 }
 
 fn loopback(config: &Config) -> bool {
@@ -176,23 +158,6 @@ fn place(config: &Config) -> String {
     let port = config.get_ports().first().copied().unwrap_or(5432);
     let database = config.get_dbname().or(config.get_user()).unwrap_or_default();
     format!("{host}:{port}/{database}")
-}
-
-fn decoded(text: &str) -> Result<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&first, tail)) = rest.split_first() {
-        rest = tail;
-        if first != b'%' {
-            bytes.push(first);
-            continue;
-        }
-        let hex = rest.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
-        let byte = hex.and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        bytes.push(byte.ok_or_else(|| refused("expected two hexadecimal digits after %"))?);
-        rest = &rest[2..];
-    }
-    String::from_utf8(bytes).map_err(|_| refused("expected UTF-8 after decoding %"))
 }
 
 #[cfg(test)]

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use postrider_core::{Error, ErrorKind, Result};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::options::{Encryption, PostgresOptions};
+use super::options::PostgresOptions;
+use crate::encryption::{Encryption, authorities};
 
 /// What makes the connections of these options encrypted.
 pub(super) fn connector(options: &PostgresOptions) -> Result<Connector> {
@@ -57,19 +57,8 @@ where
 
 fn roots(options: &PostgresOptions) -> Result<RootCertStore> {
     let mut store = RootCertStore::empty();
-    let Some(path) = &options.root_certificates else {
-        store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        return Ok(store);
-    };
-    let unreadable = |error: &dyn std::fmt::Display| {
-        let what = format!("sslrootcert {} cannot be read as PEM certificates: {error}", path.display());
-        Error::new(ErrorKind::Config, what)
-    };
-    for certificate in CertificateDer::pem_file_iter(path).map_err(|error| unreadable(&error))? {
-        let certificate = certificate.map_err(|error| unreadable(&error))?;
-        store.add(certificate).map_err(|error| unreadable(&error))?;
-    }
-    if store.is_empty() { Err(unreadable(&"it has none")) } else { Ok(store) }
+    store.add_parsable_certificates(authorities(options.root_certificates.as_deref())?);
+    Ok(store)
 }
 
 /// Believes every certificate: what `prefer` and `require` mean in libpq as well.

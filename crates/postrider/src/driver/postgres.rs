@@ -1,8 +1,8 @@
 //! What the two drivers of PostgreSQL share: what a refusal means, and the script that creates the tables.
 
-use postrider_core::{Error, ErrorKind, LaneCount};
-use postrider_stores::postgres::{Names, schema};
+use postrider_core::{Error, ErrorKind};
 
+#[cfg(any(feature = "sqlx-postgres", feature = "tokio-postgres"))]
 use crate::outbox::Outbox;
 
 const MIGRATE: &str = "run `postrider migrate` or call postrider::migrate before the application writes, and check the \
@@ -36,11 +36,13 @@ pub(super) fn refused(table: &str, sqlstate: Option<&str>) -> Error {
 }
 
 /// Whether the script stopped because the tables are newer and this library works on them as they are.
+#[cfg(any(feature = "sqlx-postgres", feature = "tokio-postgres"))]
 pub(super) fn is_up_to_date(sqlstate: Option<&str>) -> bool {
     sqlstate == Some("PR003")
 }
 
 /// A refusal of the script that creates the tables.
+#[cfg(any(feature = "sqlx-postgres", feature = "tokio-postgres"))]
 pub(super) fn not_migrated(sqlstate: Option<&str>) -> Error {
     let (kind, text) = match sqlstate {
         // Raised by the script itself: its message says what is wrong.
@@ -61,12 +63,17 @@ pub(super) fn not_migrated(sqlstate: Option<&str>) -> Error {
 }
 
 /// The number of lanes of an outbox that is there; no row, or SQLSTATE `42P01`, when it is not.
+#[cfg(any(feature = "sqlx-postgres", feature = "tokio-postgres"))]
 pub(super) fn lanes_statement(outbox: &Outbox) -> String {
     format!("select lanes from \"{}\".\"{}meta\"", outbox.schema, outbox.prefix)
 }
 
 /// The script for an outbox that has this number of lanes already, or is not there.
+#[cfg(any(feature = "sqlx-postgres", feature = "tokio-postgres"))]
 pub(super) fn script(outbox: &Outbox, found: Option<i32>) -> Result<String, Error> {
+    use postrider_core::LaneCount;
+    use postrider_stores::postgres::{Names, schema};
+
     const DEFAULT: LaneCount = match LaneCount::new(64) {
         Some(lanes) => lanes,
         None => LaneCount::ONE,

@@ -2,14 +2,15 @@
 
 use postrider_core::{Error, ErrorKind};
 
-const BUSY: i32 = 5;
-const LOCKED: i32 = 6;
-const READONLY: i32 = 8;
+pub(super) const BUSY: i32 = 5;
+pub(super) const LOCKED: i32 = 6;
+pub(super) const READONLY: i32 = 8;
 
 const MIGRATE: &str = "run `postrider migrate` or call postrider::migrate before the application writes, and check the \
                        configured schema and prefix";
 
 /// Whether a result code says that another connection was at work.
+#[cfg(any(feature = "sqlx-sqlite", feature = "rusqlite"))]
 pub(super) fn is_busy(code: Option<i32>) -> bool {
     code.map(|code| code & 0xff) == Some(BUSY)
 }
@@ -36,6 +37,7 @@ pub(super) fn refused(table: &str, code: Option<i32>, message: &str) -> Error {
 }
 
 /// A refusal of a statement of the migration.
+#[cfg(any(feature = "sqlx-sqlite", feature = "rusqlite"))]
 pub(super) fn not_migrated(code: Option<i32>) -> Error {
     let (kind, text) = match code.map(|code| code & 0xff) {
         Some(BUSY | LOCKED) => (

@@ -2,8 +2,12 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test ends at the first surprise")]
 
+mod accepted;
 mod cases;
+mod diesel;
 mod migrate;
+mod mysql;
 mod postgres;
+mod sea_orm;
 mod sqlite;
 mod trace;

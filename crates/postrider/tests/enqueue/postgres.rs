@@ -8,8 +8,8 @@ use tokio_postgres::{Client, NoTls};
 use crate::cases::{Asked, Driver, End, Written};
 
 /// A database of its own with an empty outbox.
-struct Database {
-    url: String,
+pub struct Database {
+    pub url: String,
     reader: Client,
 }
 
@@ -20,14 +20,14 @@ async fn connect(url: &str) -> Client {
 }
 
 impl Database {
-    async fn fresh() -> Self {
+    pub async fn fresh() -> Self {
         let url = shared().await.unwrap().fresh_database().await.unwrap();
         let reader = connect(&url).await;
         postrider::migrate(&reader).await.unwrap();
         Self { url, reader }
     }
 
-    async fn written(&self) -> Vec<Written> {
+    pub async fn written(&self) -> Vec<Written> {
         let rows = self
             .reader
             .query(

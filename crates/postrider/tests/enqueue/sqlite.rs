@@ -8,18 +8,18 @@ use tempfile::TempDir;
 use crate::cases::{Asked, Driver, End, Written};
 
 /// A file of its own with an empty outbox.
-struct File {
+pub struct File {
     folder: TempDir,
 }
 
 impl File {
-    fn fresh() -> Self {
+    pub fn fresh() -> Self {
         let file = Self { folder: tempfile::tempdir().unwrap() };
         postrider::migrate(&file.open()).unwrap();
         file
     }
 
-    fn path(&self) -> String {
+    pub fn path(&self) -> String {
         self.folder.path().join("app.db").to_str().unwrap().to_owned()
     }
 
@@ -27,7 +27,7 @@ impl File {
         Connection::open(self.path()).unwrap()
     }
 
-    fn written(&self) -> Vec<Written> {
+    pub fn written(&self) -> Vec<Written> {
         let connection = self.open();
         let mut select = connection
             .prepare(

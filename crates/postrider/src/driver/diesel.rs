@@ -1,0 +1,115 @@
+//! diesel: a connection inside `connection.transaction(..)`.
+//!
+//! diesel has no type for a transaction: inside its closure there is the connection again. So what a type says of the
+//! other drivers, this asks the connection when it is called.
+
+use std::num::NonZeroU32;
+
+use diesel::QueryResult;
+use diesel::backend::Backend;
+use diesel::connection::{Connection, TransactionManager};
+#[cfg(any(feature = "diesel-postgres", feature = "diesel-mysql", feature = "diesel-sqlite"))]
+use diesel::result::Error as Failed;
+use postrider_core::{Error, ErrorKind, Message};
+
+use crate::batch::Batch;
+use crate::enqueue::Enqueue;
+use crate::error::EnqueueError;
+use crate::outbox::Outbox;
+
+/// A connection of diesel inside `connection.transaction(..)`, to enqueue in.
+///
+/// Any connection whose backend is PostgreSQL, MySQL or SQLite, pooled ones too. That a transaction is open is looked at
+/// when a message is enqueued: without one the answer is [`EnqueueError::OutsideTransaction`], and nothing is written.
+///
+#[cfg_attr(feature = "diesel-sqlite", doc = "```")]
+#[cfg_attr(not(feature = "diesel-sqlite"), doc = "```ignore")]
+/// use diesel::{Connection, RunQueryDsl, SqliteConnection};
+/// use postrider::{Diesel, EnqueueError, Message, Outbox};
+///
+/// # fn place(connection: &mut SqliteConnection, outbox: &Outbox) -> Result<(), Box<dyn std::error::Error>> {
+/// connection.immediate_transaction(|tx| {
+///     diesel::sql_query("insert into orders values (7, 'book')").execute(tx)?;
+///     outbox.enqueue(Diesel(tx), Message::new("orders.placed", "book").key(7))?;
+///     Ok(())
+/// })
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Diesel<'c, C>(pub &'c mut C);
+
+/// A database of diesel's in which an outbox can be: `Pg`, `Mysql` or `Sqlite`, each with its feature.
+///
+/// Sealed: what it does is not for callers.
+pub trait DieselBackend: Backend + crate::batch::Sealed {
+    /// How many messages one statement takes.
+    #[doc(hidden)]
+    const ROWS: usize;
+
+    #[doc(hidden)]
+    fn insert<C: Connection<Backend = Self>>(
+        connection: &mut C,
+        outbox: &Outbox,
+        rows: &[Message],
+    ) -> Result<(), Error>;
+
+    #[cfg(feature = "diesel-async")]
+    #[doc(hidden)]
+    fn insert_async<C: diesel_async::AsyncConnection<Backend = Self>>(
+        connection: &mut C,
+        outbox: &Outbox,
+        rows: &[Message],
+    ) -> impl Future<Output = Result<(), Error>> + Send;
+}
+
+impl<C> Enqueue for Diesel<'_, C>
+where
+    C: Connection,
+    C::Backend: DieselBackend,
+{
+    type Answer<R: Send + 'static> = Result<R, EnqueueError>;
+
+    fn write<R: Send + 'static>(self, outbox: &Outbox, batch: Result<Batch<R>, EnqueueError>) -> Self::Answer<R> {
+        let Batch { messages, ids } = batch?;
+        let status = <C::TransactionManager as TransactionManager<C>>::transaction_manager_status_mut(self.0);
+        inside(status.transaction_depth())?;
+        for rows in messages.chunks(C::Backend::ROWS) {
+            C::Backend::insert(self.0, outbox, rows)?;
+        }
+        Ok(ids)
+    }
+}
+
+/// That a transaction is open, by how deep they are nested.
+pub(super) fn inside(depth: QueryResult<Option<NonZeroU32>>) -> Result<(), EnqueueError> {
+    match depth {
+        Ok(Some(_)) => Ok(()),
+        Ok(None) => Err(EnqueueError::OutsideTransaction),
+        Err(error) => {
+            let what = "a transaction of this connection could not be rolled back: close the connection";
+            Err(Error::new(ErrorKind::Unavailable, what).because(error).into())
+        }
+    }
+}
+
+/// Whether the connection is gone.
+#[cfg(any(feature = "diesel-postgres", feature = "diesel-mysql"))]
+pub(super) fn is_lost(error: &Failed) -> bool {
+    use diesel::result::DatabaseErrorKind::{ClosedConnection, UnableToSendCommand};
+    matches!(error, Failed::DatabaseError(ClosedConnection | UnableToSendCommand, _) | Failed::BrokenTransactionManager)
+}
+
+/// Whether the server refused to write at all.
+#[cfg(any(feature = "diesel-postgres", feature = "diesel-mysql"))]
+pub(super) fn is_read_only(error: &Failed) -> bool {
+    matches!(error, Failed::DatabaseError(diesel::result::DatabaseErrorKind::ReadOnlyTransaction, _))
+}
+
+/// What the database said, which is all that diesel tells of most errors.
+#[cfg(any(feature = "diesel-postgres", feature = "diesel-mysql", feature = "diesel-sqlite"))]
+pub(super) fn said(error: &Failed) -> &str {
+    match error {
+        Failed::DatabaseError(_, told) => told.message(),
+        _ => "",
+    }
+}

@@ -1,0 +1,80 @@
+//! diesel with MySQL and MariaDB.
+
+use diesel::connection::Connection;
+use diesel::mysql::Mysql;
+use diesel::query_builder::{BoxedSqlQuery, SqlQuery};
+use diesel::result::Error as Failed;
+use diesel::sql_types::{BigInt, Binary, Nullable, Text};
+use diesel::{QueryResult, RunQueryDsl};
+use postrider_core::{Error, Message};
+use postrider_stores::mysql::Names;
+use postrider_stores::mysql::enqueue::{Fields, ROWS_PER_STATEMENT, enqueue};
+
+use super::diesel::{DieselBackend, is_lost, is_read_only, said};
+use super::mysql;
+use crate::outbox::Outbox;
+
+impl crate::batch::Sealed for Mysql {}
+
+impl DieselBackend for Mysql {
+    const ROWS: usize = ROWS_PER_STATEMENT;
+
+    fn insert<C: Connection<Backend = Self>>(
+        connection: &mut C,
+        outbox: &Outbox,
+        rows: &[Message],
+    ) -> Result<(), Error> {
+        let names = mysql::names(outbox)?;
+        recorded(&names, statement(&names, rows).execute(connection))
+    }
+
+    #[cfg(feature = "diesel-async")]
+    async fn insert_async<C: diesel_async::AsyncConnection<Backend = Self>>(
+        connection: &mut C,
+        outbox: &Outbox,
+        rows: &[Message],
+    ) -> Result<(), Error> {
+        let names = mysql::names(outbox)?;
+        recorded(&names, diesel_async::RunQueryDsl::execute(statement(&names, rows), connection).await)
+    }
+}
+
+fn statement<'m>(names: &Names, rows: &'m [Message]) -> BoxedSqlQuery<'m, Mysql, SqlQuery> {
+    rows.iter().map(Fields::of).fold(diesel::sql_query(enqueue(names, rows.len())).into_boxed(), |insert, row| {
+        insert
+            .bind::<Text, _>(row.message_id)
+            .bind::<Text, _>(row.topic)
+            .bind::<Nullable<Text>, _>(row.key)
+            .bind::<Binary, _>(row.payload)
+            .bind::<Nullable<Text>, _>(row.content_type)
+            .bind::<Nullable<Text>, _>(row.headers)
+            .bind::<Nullable<Text>, _>(row.attributes)
+            .bind::<Nullable<BigInt>, _>(row.deliver_at)
+            .bind::<Nullable<BigInt>, _>(row.expires_at)
+            .bind::<Nullable<Text>, _>(row.retry)
+    })
+}
+
+fn recorded(names: &Names, answer: QueryResult<usize>) -> Result<(), Error> {
+    let refused = |error| {
+        let number = number(&error);
+        mysql::told(mysql::refused(names, number), number, error)
+    };
+    answer.map(drop).map_err(refused)
+}
+
+/// The number of the error, which diesel keeps to itself, as far as the server's words tell it.
+fn number(error: &Failed) -> Option<u16> {
+    let said = said(error);
+    match error {
+        _ if is_lost(error) => None,
+        _ if is_read_only(error) => Some(1792),
+        _ if said.starts_with("Table ") && said.ends_with("doesn't exist") => Some(1146),
+        _ if said.starts_with("Unknown column ") => Some(1054),
+        _ if said.contains("command denied to user") => Some(1142),
+        _ if said.starts_with("Deadlock found") => Some(1213),
+        _ if said.starts_with("Lock wait timeout exceeded") => Some(1205),
+        _ if said.starts_with("Incorrect ") => Some(1366),
+        _ => Some(0),
+    }
+}

@@ -1,0 +1,69 @@
+//! diesel with SQLite.
+
+use diesel::connection::Connection;
+use diesel::query_builder::{BoxedSqlQuery, SqlQuery};
+use diesel::result::Error as Failed;
+use diesel::sql_types::{BigInt, Binary, Nullable, Text};
+use diesel::sqlite::Sqlite;
+use diesel::{QueryResult, RunQueryDsl};
+use postrider_core::{Error, Message};
+use postrider_stores::sqlite::enqueue::{Fields, ROWS_PER_STATEMENT, enqueue};
+
+use super::diesel::{DieselBackend, said};
+use super::sqlite;
+use crate::outbox::Outbox;
+
+impl crate::batch::Sealed for Sqlite {}
+
+impl DieselBackend for Sqlite {
+    const ROWS: usize = ROWS_PER_STATEMENT;
+
+    fn insert<C: Connection<Backend = Self>>(
+        connection: &mut C,
+        outbox: &Outbox,
+        rows: &[Message],
+    ) -> Result<(), Error> {
+        recorded(outbox, statement(outbox, rows).execute(connection))
+    }
+
+    #[cfg(feature = "diesel-async")]
+    async fn insert_async<C: diesel_async::AsyncConnection<Backend = Self>>(
+        connection: &mut C,
+        outbox: &Outbox,
+        rows: &[Message],
+    ) -> Result<(), Error> {
+        recorded(outbox, diesel_async::RunQueryDsl::execute(statement(outbox, rows), connection).await)
+    }
+}
+
+fn statement<'m>(outbox: &Outbox, rows: &'m [Message]) -> BoxedSqlQuery<'m, Sqlite, SqlQuery> {
+    let insert = diesel::sql_query(enqueue(&outbox.sqlite_table(), rows.len())).into_boxed();
+    rows.iter().map(Fields::of).fold(insert, |insert, row| {
+        insert
+            .bind::<Text, _>(row.message_id)
+            .bind::<Text, _>(row.topic)
+            .bind::<Nullable<Text>, _>(row.key)
+            .bind::<Binary, _>(row.payload)
+            .bind::<Nullable<Text>, _>(row.content_type)
+            .bind::<Nullable<Text>, _>(row.headers)
+            .bind::<Nullable<Text>, _>(row.attributes)
+            .bind::<Nullable<BigInt>, _>(row.deliver_at)
+            .bind::<Nullable<BigInt>, _>(row.expires_at)
+            .bind::<Nullable<Text>, _>(row.retry)
+    })
+}
+
+fn recorded(outbox: &Outbox, answer: QueryResult<usize>) -> Result<(), Error> {
+    let refused = |error| sqlite::refused(&outbox.sqlite_table(), code(&error), said(&error)).because(error);
+    answer.map(drop).map_err(refused)
+}
+
+/// The result code, which diesel keeps to itself, as far as SQLite's words tell it.
+fn code(error: &Failed) -> Option<i32> {
+    match said(error) {
+        "database is locked" => Some(sqlite::BUSY),
+        "database table is locked" => Some(sqlite::LOCKED),
+        "attempt to write a readonly database" => Some(sqlite::READONLY),
+        _ => Some(0),
+    }
+}

@@ -1,0 +1,100 @@
+//! What the drivers of MySQL and MariaDB share: what a refusal means.
+
+use postrider_core::{Error, ErrorKind};
+use postrider_stores::mysql::{Names, quotes_values};
+
+use crate::outbox::Outbox;
+
+const MIGRATE: &str = "run `postrider migrate` or call postrider::migrate before the application writes, and check the \
+                       database of the connection and the configured prefix";
+
+/// What the names of the tables begin with.
+pub(super) fn names(outbox: &Outbox) -> Result<Names, Error> {
+    Names::new(&outbox.prefix)
+}
+
+/// A refusal by the server, by its number; none when the connection failed.
+pub(super) fn refused(names: &Names, number: Option<u16>) -> Error {
+    let table = format!("{}outbox", names.prefix());
+    let (kind, text) = match number {
+        Some(1146 | 1049) => (ErrorKind::Config, format!("the outbox table {table} is not there: {MIGRATE}")),
+        Some(1054) => (ErrorKind::Config, format!("the outbox table {table} lacks a column: {MIGRATE}")),
+        Some(1044 | 1142 | 1143) => (
+            ErrorKind::Config,
+            format!("the application's user may not insert into {table}: `grant insert on {table} to USER`"),
+        ),
+        Some(1290 | 1792 | 1836) => {
+            (ErrorKind::Config, format!("enqueueing into {table} in a read-only transaction or on a replica"))
+        }
+        Some(1213) => (
+            ErrorKind::Throttled,
+            format!("enqueueing into {table}: a deadlock, the server rolled the transaction back; run it again"),
+        ),
+        Some(1205) => (
+            ErrorKind::Throttled,
+            format!("enqueueing into {table}: somebody holds a lock; roll the transaction back and run it again"),
+        ),
+        Some(1153) => (
+            ErrorKind::Config,
+            format!("enqueueing into {table}: more bytes than max_allowed_packet of the server, raise it there"),
+        ),
+        Some(_) => (ErrorKind::Rejected, format!("enqueueing into {table}: roll the transaction back")),
+        None => (
+            ErrorKind::Unavailable,
+            format!("enqueueing into {table}: the connection failed, the transaction is lost; run it again"),
+        ),
+    };
+    Error::new(kind, text)
+}
+
+/// The number that stands for an SQLSTATE, where a driver tells no number; 0 for those that stand for many.
+#[cfg(feature = "sea-orm")]
+pub(super) fn number_of_state(sqlstate: &str) -> u16 {
+    match sqlstate {
+        "42S02" => 1146,
+        "42S22" => 1054,
+        "42000" => 1142,
+        "25006" => 1792,
+        "40001" => 1213,
+        "08S01" => 1153,
+        "22001" | "22007" | "22003" => 1366,
+        _ => 0,
+    }
+}
+
+/// A refusal of a statement of the migration.
+#[cfg(any(feature = "sqlx-mysql", feature = "mysql_async"))]
+pub(super) fn not_migrated(number: Option<u16>) -> Error {
+    let (kind, text) = match number {
+        Some(1205) => (
+            ErrorKind::Throttled,
+            "migrating the outbox: the application held a table for too long; run it again, it goes on where it broke off",
+        ),
+        Some(1044 | 1142 | 1227 | 1370 | 1419) => {
+            (ErrorKind::Config, "migrating the outbox: the user may not create these tables; use the owner's")
+        }
+        Some(1290 | 1792 | 1836) => {
+            (ErrorKind::Config, "migrating the outbox: this is a replica; connect to the primary")
+        }
+        Some(1046) => (ErrorKind::Config, "migrating the outbox: the connection names no database"),
+        Some(_) => (ErrorKind::Rejected, "migrating the outbox: run it again when the cause is mended"),
+        None => (ErrorKind::Unavailable, "migrating the outbox: the connection failed; run it again"),
+    };
+    Error::new(kind, text)
+}
+
+/// Another starter kept its turn for longer than this one waits.
+#[cfg(any(feature = "sqlx-mysql", feature = "mysql_async"))]
+pub(super) fn not_my_turn() -> Error {
+    let text =
+        "migrating the outbox: another migration of it is under way and did not end within a minute; run it again";
+    Error::new(ErrorKind::Throttled, text)
+}
+
+/// The error with what the server said, unless that may quote a value of the message.
+pub(super) fn told(error: Error, number: Option<u16>, said: impl std::fmt::Display) -> Error {
+    match number {
+        Some(number) if quotes_values(number) => error.because(format!("error {number}")),
+        _ => error.because(said.to_string()),
+    }
+}

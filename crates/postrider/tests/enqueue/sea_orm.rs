@@ -1,0 +1,101 @@
+//! SeaORM on a real PostgreSQL, a real MariaDB and SQLite files.
+
+use postrider::{EnqueueError, Message, MessageId, Outbox};
+use sea_orm::{Database, DatabaseConnection, TransactionTrait};
+
+use crate::cases::{Asked, Driver, End, Written};
+use crate::{mysql, postgres, sqlite};
+
+type Answers = Vec<Result<Vec<MessageId>, EnqueueError>>;
+
+async fn transact(connection: &DatabaseConnection, asked: Vec<Asked>, end: End) -> Answers {
+    let outbox = Outbox::new();
+    let tx = connection.begin().await.unwrap();
+    let mut answers = Vec::new();
+    for asked in asked {
+        answers.push(match asked {
+            Asked::One(message) => outbox.enqueue(&tx, message).await.map(|id| vec![id]),
+            Asked::Many(messages) => outbox.enqueue_all(&tx, messages).await,
+        });
+    }
+    match end {
+        End::Commit => tx.commit().await.unwrap(),
+        End::Rollback => tx.rollback().await.unwrap(),
+    }
+    answers
+}
+
+struct OnPostgres(postgres::Database, DatabaseConnection);
+struct OnMysql(mysql::Database, DatabaseConnection);
+struct OnSqlite(sqlite::File, DatabaseConnection);
+
+async fn on_postgres() -> OnPostgres {
+    let database = postgres::Database::fresh().await;
+    let connection = Database::connect(&database.url).await.unwrap();
+    OnPostgres(database, connection)
+}
+
+async fn on_mysql() -> OnMysql {
+    let database = mysql::Database::fresh().await;
+    let connection = Database::connect(&database.url).await.unwrap();
+    OnMysql(database, connection)
+}
+
+async fn on_sqlite() -> OnSqlite {
+    let file = sqlite::File::fresh();
+    let connection = Database::connect(format!("sqlite:{}", file.path())).await.unwrap();
+    OnSqlite(file, connection)
+}
+
+impl Driver for OnPostgres {
+    async fn transact(&self, asked: Vec<Asked>, end: End) -> Answers {
+        transact(&self.1, asked, end).await
+    }
+
+    async fn written(&self) -> Vec<Written> {
+        self.0.written().await
+    }
+}
+
+impl Driver for OnMysql {
+    async fn transact(&self, asked: Vec<Asked>, end: End) -> Answers {
+        transact(&self.1, asked, end).await
+    }
+
+    async fn written(&self) -> Vec<Written> {
+        self.0.written().await
+    }
+}
+
+impl Driver for OnSqlite {
+    async fn transact(&self, asked: Vec<Asked>, end: End) -> Answers {
+        transact(&self.1, asked, end).await
+    }
+
+    async fn written(&self) -> Vec<Written> {
+        self.0.written()
+    }
+}
+
+mod sea_orm_postgres {
+    crate::cases::every_case!(super::on_postgres());
+}
+
+mod sea_orm_mysql {
+    crate::cases::every_case!(super::on_mysql());
+}
+
+mod sea_orm_sqlite {
+    crate::cases::every_case!(super::on_sqlite());
+}
+
+#[tokio::test]
+async fn a_database_of_sea_orm_without_tables_says_what_to_do() {
+    let other = Outbox::new().prefix("nobody_").unwrap();
+    for connection in [on_postgres().await.1, on_mysql().await.1, on_sqlite().await.1] {
+        let tx = connection.begin().await.unwrap();
+        let error = other.enqueue(&tx, Message::new("t", "secret payload")).await.unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("postrider migrate") && !text.contains("secret"), "{text}");
+    }
+}
