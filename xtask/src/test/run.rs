@@ -16,7 +16,7 @@ use crate::tree::Tree;
 /// The suite of the tests in the documentation.
 pub const DOCUMENTATION: &str = "documentation";
 /// Enough for the one program that compiles programs.
-const LIMIT: Duration = Duration::from_secs(30 * 60);
+const LIMIT: Duration = Duration::from_secs(15 * 60);
 const FULL_LIMIT: Duration = Duration::from_secs(90 * 60);
 
 /// Runs every program that was asked for, then the tests in the documentation.
