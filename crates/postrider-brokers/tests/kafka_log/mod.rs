@@ -55,11 +55,18 @@ fn consumer(servers: &str, isolation: &str) -> BaseConsumer {
 fn no_transaction_is_open(committed: &BaseConsumer, servers: &str, topic: &str, partitions: &[i32]) {
     let all = consumer(servers, "read_uncommitted");
     let end = |consumer: &BaseConsumer, partition: i32| {
-        consumer.fetch_watermarks(topic, partition, Duration::from_secs(20)).map(|(_, end)| end).ok()
+        consumer.fetch_watermarks(topic, partition, Duration::from_secs(20)).map(|(_, end)| end)
     };
     let until = Instant::now() + Duration::from_secs(90);
-    while !partitions.iter().all(|one| end(&all, *one).is_some_and(|last| end(committed, *one) == Some(last))) {
-        assert!(Instant::now() < until, "a transaction stays open in {topic}");
+    loop {
+        let ends: Vec<_> = partitions.iter().map(|one| (one, end(&all, *one), end(committed, *one))).collect();
+        if ends.iter().all(|(_, last, stable)| last.is_ok() && last == stable) {
+            break;
+        }
+        assert!(
+            Instant::now() < until,
+            "a transaction stays open in {topic} (partition, end, end of what is stable): {ends:?}"
+        );
         std::thread::sleep(Duration::from_millis(50));
     }
 }
