@@ -30,6 +30,16 @@ impl Found {
     }
 }
 
+/// Waits until every transaction in a topic is ended, in each of its partitions.
+pub async fn transactions_are_over(servers: &str, topic: &str) {
+    let (servers, topic) = (servers.to_owned(), topic.to_owned());
+    let waiting = move || {
+        let committed = consumer(&servers, "read_committed");
+        no_transaction_is_open(&committed, &servers, &topic, &partitions(&committed, &topic));
+    };
+    tokio::task::spawn_blocking(waiting).await.unwrap();
+}
+
 /// Everything in a topic that is committed, partition by partition, from its beginning to its end.
 pub async fn read(servers: &str, topic: &str) -> Vec<Found> {
     let (servers, topic) = (servers.to_owned(), topic.to_owned());
@@ -48,6 +58,11 @@ fn consumer(servers: &str, isolation: &str) -> BaseConsumer {
         .set("receive.message.max.bytes", "204857600")
         .create()
         .unwrap()
+}
+
+fn partitions(consumer: &BaseConsumer, topic: &str) -> Vec<i32> {
+    let metadata = consumer.fetch_metadata(Some(topic), Duration::from_secs(20)).unwrap();
+    metadata.topics()[0].partitions().iter().map(|partition| partition.id()).collect()
 }
 
 /// Waits until no transaction is open in any partition: a reader of what is committed takes the first record of an open one
@@ -73,8 +88,7 @@ fn no_transaction_is_open(committed: &BaseConsumer, servers: &str, topic: &str, 
 
 fn read_blocking(servers: &str, topic: &str) -> Vec<Found> {
     let consumer = consumer(servers, "read_committed");
-    let metadata = consumer.fetch_metadata(Some(topic), Duration::from_secs(20)).unwrap();
-    let partitions: Vec<i32> = metadata.topics()[0].partitions().iter().map(|partition| partition.id()).collect();
+    let partitions = partitions(&consumer, topic);
     no_transaction_is_open(&consumer, servers, topic, &partitions);
     let mut list = TopicPartitionList::new();
     for partition in &partitions {
