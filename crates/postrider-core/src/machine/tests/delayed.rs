@@ -66,6 +66,23 @@ fn an_earlier_message_of_its_key_that_is_not_read_yet_goes_before_it() {
     assert_eq!(sent(&hand), [2]);
 }
 
+/// The read that brings it may have been made before the earlier one was scheduled for another attempt, and tells of nothing
+/// that stands before it.
+#[test]
+fn an_earlier_message_of_its_key_that_failed_meanwhile_goes_before_it() {
+    let mut hand = Hand::new(1);
+    hand.give_due(vec![row(2, Some("k"))]);
+    hand.give_new(vec![row(1, Some("k"))]);
+    let due = hand.read(a_due_read).unwrap();
+    let flight = hand.flight(1);
+    hand.publish(flight, Some(ErrorKind::Rejected));
+    hand.settle();
+    hand.settled(&[1]);
+    hand.answer(due, vec![row(2, Some("k"))], false);
+    assert!(sent(&hand).is_empty());
+    assert!(matches!(hand.settle()[..], [Settlement { row: RowId(2), outcome: Outcome::SetAside { .. }, .. }]));
+}
+
 /// It goes towards a present that may have known neither of the two.
 #[test]
 fn a_reading_that_had_begun_before_it_was_found_is_not_enough() {
