@@ -32,8 +32,8 @@ struct Field {
 struct Round {
     /// A mutant is built faster without, and plays its worlds in a tenth of the time with a little optimisation.
     optimised: &'static str,
-    /// What cargo-mutants is told, and behind the first `--` what cargo test and the tests are. Tests of another package
-    /// are named to cargo test alone: cargo-mutants builds the changed package first, and that has none of that name.
+    /// What cargo-mutants is told, and behind the first `--` what cargo test and the tests are. Before any mutant it asks the
+    /// changed package for the tests, which has none of those of another package: for them that is left out.
     words: &'static [&'static str],
 }
 
@@ -70,7 +70,15 @@ const FIELDS: [Field; 2] = [
             },
             Round {
                 optimised: "1",
-                words: &["--test-package=postrider-testkit", "--", "--test=simulator", "--", "every_promise_holds"],
+                words: &[
+                    "--test-package=postrider-testkit",
+                    "--baseline=skip",
+                    "--timeout=120",
+                    "--",
+                    "--test=simulator",
+                    "--",
+                    "every_promise_holds",
+                ],
             },
         ],
     },
@@ -96,6 +104,8 @@ const FIELDS: [Field; 2] = [
                 optimised: "0",
                 words: &[
                     "--test-package=postrider-cli",
+                    "--baseline=skip",
+                    "--timeout=600",
                     "--",
                     "--test=many_relays",
                     "--test=kill_nine",
