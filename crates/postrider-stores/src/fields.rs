@@ -43,4 +43,28 @@ impl<'m> Fields<'m> {
             retry: message.retry.as_ref().map(RetryOverride::to_json),
         }
     }
+
+    /// The values as a driver takes them that has one type for all of them.
+    pub fn values<V>(self) -> [V; 10]
+    where
+        V: From<String>
+            + From<&'m str>
+            + From<&'m [u8]>
+            + From<Option<&'m str>>
+            + From<Option<String>>
+            + From<Option<i64>>,
+    {
+        [
+            self.message_id.into(),
+            self.topic.into(),
+            self.key.into(),
+            self.payload.into(),
+            self.content_type.into(),
+            self.headers.into(),
+            self.attributes.into(),
+            self.deliver_at.into(),
+            self.expires_at.into(),
+            self.retry.into(),
+        ]
+    }
 }

@@ -34,6 +34,8 @@ pub mod sqlite;
 
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 pub use encryption::Encryption;
+#[cfg(any(feature = "sqlite-sql", feature = "postgres-sql", feature = "mysql-sql"))]
+pub use fields::Fields;
 pub use history::History;
 pub use lanes::agree_on_lanes;
 pub use registry::{BACKENDS, Backend, MigrateOptions, Pending, StoreOptions, ddl, migrate, open, remove};

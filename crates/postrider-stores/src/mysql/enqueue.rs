@@ -22,20 +22,3 @@ pub fn enqueue(names: &Names, rows: usize) -> String {
     sql.push_str(&vec![ROW; rows].join(",\n"));
     sql
 }
-
-/// The values as the driver of this store takes them.
-#[cfg(feature = "mysql")]
-pub(super) fn values(fields: Fields<'_>) -> [mysql_async::Value; 10] {
-    [
-        fields.message_id.into(),
-        fields.topic.into(),
-        fields.key.into(),
-        fields.payload.into(),
-        fields.content_type.into(),
-        fields.headers.into(),
-        fields.attributes.into(),
-        fields.deliver_at.into(),
-        fields.expires_at.into(),
-        fields.retry.into(),
-    ]
-}

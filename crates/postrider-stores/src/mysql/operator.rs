@@ -10,7 +10,7 @@ use postrider_core::{
 };
 
 use super::dead::{self, Verdict};
-use super::enqueue::{Fields, ROWS_PER_STATEMENT, enqueue, values};
+use super::enqueue::{Fields, ROWS_PER_STATEMENT, enqueue};
 use super::link::Link;
 use super::{doctor, explain, status};
 
@@ -95,7 +95,7 @@ impl Operator for MysqlOperator {
         let mut rest = messages;
         while !rest.is_empty() {
             let (some, others) = split(rest, packet);
-            let values: Vec<Value> = some.iter().map(Fields::of).flat_map(values).collect();
+            let values: Vec<Value> = some.iter().map(Fields::of).flat_map(Fields::values).collect();
             work.execute(&enqueue(&names, some.len()), Params::Positional(values)).await?;
             rest = others;
         }

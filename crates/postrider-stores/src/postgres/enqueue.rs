@@ -36,25 +36,26 @@ insert into {outbox}
   (message_id, topic, key, payload, content_type, headers, attributes, deliver_at, expires_at, retry)
 values ";
 
-const ROW: &str = "\
-($1::uuid, $2::text, $3::text, $4::bytea, $5::text, $6::text::json, $7::text::json,
-  timestamptz 'epoch' + $8::bigint * interval '1 microsecond',
-  case when $9::bigint = 9223372036854775807 then timestamptz 'infinity'
-       else timestamptz 'epoch' + $9::bigint * interval '1 microsecond' end, $10::text::json)";
-
 /// The statement that writes `rows` messages, in their order, into a table given by its quoted name: for drivers whose
 /// arrays have no nulls.
 ///
 /// Its parameters are the values of each [`Fields`] in turn.
 pub fn rows(outbox: &str, rows: usize) -> String {
-    let numbered = |row: usize| {
-        // From the last, so that $1 is not taken for the beginning of $10.
-        (1..=10)
-            .rev()
-            .fold(ROW.to_owned(), |text, place| text.replace(&format!("${place}:"), &format!("#{}:", 10 * row + place)))
-    };
-    let values: Vec<String> = (0..rows).map(|row| numbered(row).replace('#', "$")).collect();
+    let values: Vec<String> = (0..rows).map(row).collect();
     ROWS.replace("{outbox}", outbox) + &values.join(",\n")
+}
+
+/// The parameters of one row of [`rows`].
+fn row(place: usize) -> String {
+    let [id, topic, key, payload, content_type, headers, attributes, deliver_at, expires_at, retry] =
+        std::array::from_fn(|column| 10 * place + column + 1);
+    format!(
+        "(${id}::uuid, ${topic}::text, ${key}::text, ${payload}::bytea, ${content_type}::text, ${headers}::text::json, \
+         ${attributes}::text::json,
+  timestamptz 'epoch' + ${deliver_at}::bigint * interval '1 microsecond',
+  case when ${expires_at}::bigint = 9223372036854775807 then timestamptz 'infinity'
+       else timestamptz 'epoch' + ${expires_at}::bigint * interval '1 microsecond' end, ${retry}::text::json)"
+    )
 }
 
 /// The parameters of [`ENQUEUE`] for some messages.

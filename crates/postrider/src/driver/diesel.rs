@@ -10,7 +10,15 @@ use diesel::backend::Backend;
 use diesel::connection::{Connection, TransactionManager};
 #[cfg(any(feature = "diesel-postgres", feature = "diesel-mysql", feature = "diesel-sqlite"))]
 use diesel::result::Error as Failed;
+#[cfg(any(feature = "diesel-mysql", feature = "diesel-sqlite"))]
+use diesel::{
+    query_builder::{BoxedSqlQuery, SqlQuery},
+    serialize::ToSql,
+    sql_types::{BigInt, Binary, HasSqlType, Nullable, Text},
+};
 use postrider_core::{Error, ErrorKind, Message};
+#[cfg(any(feature = "diesel-mysql", feature = "diesel-sqlite"))]
+use postrider_stores::Fields;
 
 use crate::batch::Batch;
 use crate::enqueue::Enqueue;
@@ -112,4 +120,28 @@ pub(super) fn said(error: &Failed) -> &str {
         Failed::DatabaseError(_, told) => told.message(),
         _ => "",
     }
+}
+
+/// The statement with the values of these messages, for a database that takes them as parameters of their own.
+#[cfg(any(feature = "diesel-mysql", feature = "diesel-sqlite"))]
+pub(super) fn bound<DB>(sql: String, rows: &[Message]) -> BoxedSqlQuery<'_, DB, SqlQuery>
+where
+    DB: Backend + HasSqlType<Text> + HasSqlType<Binary> + HasSqlType<BigInt>,
+    str: ToSql<Text, DB>,
+    [u8]: ToSql<Binary, DB>,
+    i64: ToSql<BigInt, DB>,
+{
+    rows.iter().map(Fields::of).fold(diesel::sql_query(sql).into_boxed(), |insert, row| {
+        insert
+            .bind::<Text, _>(row.message_id)
+            .bind::<Text, _>(row.topic)
+            .bind::<Nullable<Text>, _>(row.key)
+            .bind::<Binary, _>(row.payload)
+            .bind::<Nullable<Text>, _>(row.content_type)
+            .bind::<Nullable<Text>, _>(row.headers)
+            .bind::<Nullable<Text>, _>(row.attributes)
+            .bind::<Nullable<BigInt>, _>(row.deliver_at)
+            .bind::<Nullable<BigInt>, _>(row.expires_at)
+            .bind::<Nullable<Text>, _>(row.retry)
+    })
 }

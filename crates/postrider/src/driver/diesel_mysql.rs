@@ -4,13 +4,12 @@ use diesel::connection::Connection;
 use diesel::mysql::Mysql;
 use diesel::query_builder::{BoxedSqlQuery, SqlQuery};
 use diesel::result::Error as Failed;
-use diesel::sql_types::{BigInt, Binary, Nullable, Text};
 use diesel::{QueryResult, RunQueryDsl};
 use postrider_core::{Error, Message};
 use postrider_stores::mysql::Names;
-use postrider_stores::mysql::enqueue::{Fields, ROWS_PER_STATEMENT, enqueue};
+use postrider_stores::mysql::enqueue::{ROWS_PER_STATEMENT, enqueue};
 
-use super::diesel::{DieselBackend, is_lost, is_read_only, said};
+use super::diesel::{DieselBackend, bound, is_lost, is_read_only, said};
 use super::mysql;
 use crate::outbox::Outbox;
 
@@ -40,19 +39,7 @@ impl DieselBackend for Mysql {
 }
 
 fn statement<'m>(names: &Names, rows: &'m [Message]) -> BoxedSqlQuery<'m, Mysql, SqlQuery> {
-    rows.iter().map(Fields::of).fold(diesel::sql_query(enqueue(names, rows.len())).into_boxed(), |insert, row| {
-        insert
-            .bind::<Text, _>(row.message_id)
-            .bind::<Text, _>(row.topic)
-            .bind::<Nullable<Text>, _>(row.key)
-            .bind::<Binary, _>(row.payload)
-            .bind::<Nullable<Text>, _>(row.content_type)
-            .bind::<Nullable<Text>, _>(row.headers)
-            .bind::<Nullable<Text>, _>(row.attributes)
-            .bind::<Nullable<BigInt>, _>(row.deliver_at)
-            .bind::<Nullable<BigInt>, _>(row.expires_at)
-            .bind::<Nullable<Text>, _>(row.retry)
-    })
+    bound(enqueue(names, rows.len()), rows)
 }
 
 fn recorded(names: &Names, answer: QueryResult<usize>) -> Result<(), Error> {

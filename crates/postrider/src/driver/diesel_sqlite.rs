@@ -3,13 +3,12 @@
 use diesel::connection::Connection;
 use diesel::query_builder::{BoxedSqlQuery, SqlQuery};
 use diesel::result::Error as Failed;
-use diesel::sql_types::{BigInt, Binary, Nullable, Text};
 use diesel::sqlite::Sqlite;
 use diesel::{QueryResult, RunQueryDsl};
 use postrider_core::{Error, Message};
-use postrider_stores::sqlite::enqueue::{Fields, ROWS_PER_STATEMENT, enqueue};
+use postrider_stores::sqlite::enqueue::{ROWS_PER_STATEMENT, enqueue};
 
-use super::diesel::{DieselBackend, said};
+use super::diesel::{DieselBackend, bound, said};
 use super::sqlite;
 use crate::outbox::Outbox;
 
@@ -37,20 +36,7 @@ impl DieselBackend for Sqlite {
 }
 
 fn statement<'m>(outbox: &Outbox, rows: &'m [Message]) -> BoxedSqlQuery<'m, Sqlite, SqlQuery> {
-    let insert = diesel::sql_query(enqueue(&outbox.sqlite_table(), rows.len())).into_boxed();
-    rows.iter().map(Fields::of).fold(insert, |insert, row| {
-        insert
-            .bind::<Text, _>(row.message_id)
-            .bind::<Text, _>(row.topic)
-            .bind::<Nullable<Text>, _>(row.key)
-            .bind::<Binary, _>(row.payload)
-            .bind::<Nullable<Text>, _>(row.content_type)
-            .bind::<Nullable<Text>, _>(row.headers)
-            .bind::<Nullable<Text>, _>(row.attributes)
-            .bind::<Nullable<BigInt>, _>(row.deliver_at)
-            .bind::<Nullable<BigInt>, _>(row.expires_at)
-            .bind::<Nullable<Text>, _>(row.retry)
-    })
+    bound(enqueue(&outbox.sqlite_table(), rows.len()), rows)
 }
 
 fn recorded(outbox: &Outbox, answer: QueryResult<usize>) -> Result<(), Error> {

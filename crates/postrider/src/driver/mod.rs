@@ -1,5 +1,34 @@
 //! One adapter per driver: the same statement for every driver of a database.
 
+/// The tables are created through a pool of a driver, or a connection, by the function `$run` on the connection; `$refused`
+/// says what it means that the pool gives none.
+#[cfg(any(feature = "sqlx-postgres", feature = "sqlx-mysql", feature = "sqlx-sqlite", feature = "mysql_async"))]
+macro_rules! migrate_on {
+    ($pool:ty, $acquire:ident, $connection:ty, $run:ident, $refused:expr) => {
+        impl<'t> MigrateTarget for &'t $pool {
+            type Answer = Answering<'t, (), Error>;
+
+            fn migrate(self, outbox: &Outbox) -> Self::Answer {
+                let outbox = outbox.clone();
+                Box::pin(async move {
+                    let mut pooled = self.$acquire().await.map_err($refused)?;
+                    let connection: &mut $connection = &mut pooled;
+                    $run(connection, &outbox).await
+                })
+            }
+        }
+
+        impl<'t> MigrateTarget for &'t mut $connection {
+            type Answer = Answering<'t, (), Error>;
+
+            fn migrate(self, outbox: &Outbox) -> Self::Answer {
+                let outbox = outbox.clone();
+                Box::pin(async move { $run(self, &outbox).await })
+            }
+        }
+    };
+}
+
 #[cfg(feature = "_diesel")]
 mod diesel;
 #[cfg(feature = "diesel-async")]
@@ -14,6 +43,8 @@ mod diesel_sqlite;
 mod mysql;
 #[cfg(feature = "mysql_async")]
 mod mysql_async;
+#[cfg(any(feature = "sqlx-mysql", feature = "mysql_async"))]
+mod mysql_migration;
 #[cfg(feature = "_postgres")]
 mod postgres;
 #[cfg(feature = "rusqlite")]
@@ -26,6 +57,8 @@ mod sqlite;
 mod sqlx_mysql;
 #[cfg(feature = "sqlx-postgres")]
 mod sqlx_postgres;
+#[cfg(any(feature = "sqlx-mysql", feature = "sqlx-sqlite"))]
+mod sqlx_rows;
 #[cfg(feature = "sqlx-sqlite")]
 mod sqlx_sqlite;
 #[cfg(feature = "tokio-postgres")]

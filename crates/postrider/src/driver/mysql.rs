@@ -62,35 +62,6 @@ pub(super) fn number_of_state(sqlstate: &str) -> u16 {
     }
 }
 
-/// A refusal of a statement of the migration.
-#[cfg(any(feature = "sqlx-mysql", feature = "mysql_async"))]
-pub(super) fn not_migrated(number: Option<u16>) -> Error {
-    let (kind, text) = match number {
-        Some(1205) => (
-            ErrorKind::Throttled,
-            "migrating the outbox: the application held a table for too long; run it again, it goes on where it broke off",
-        ),
-        Some(1044 | 1142 | 1227 | 1370 | 1419) => {
-            (ErrorKind::Config, "migrating the outbox: the user may not create these tables; use the owner's")
-        }
-        Some(1290 | 1792 | 1836) => {
-            (ErrorKind::Config, "migrating the outbox: this is a replica; connect to the primary")
-        }
-        Some(1046) => (ErrorKind::Config, "migrating the outbox: the connection names no database"),
-        Some(_) => (ErrorKind::Rejected, "migrating the outbox: run it again when the cause is mended"),
-        None => (ErrorKind::Unavailable, "migrating the outbox: the connection failed; run it again"),
-    };
-    Error::new(kind, text)
-}
-
-/// Another starter kept its turn for longer than this one waits.
-#[cfg(any(feature = "sqlx-mysql", feature = "mysql_async"))]
-pub(super) fn not_my_turn() -> Error {
-    let text =
-        "migrating the outbox: another migration of it is under way and did not end within a minute; run it again";
-    Error::new(ErrorKind::Throttled, text)
-}
-
 /// The error with what the server said, unless that may quote a value of the message.
 pub(super) fn told(error: Error, number: Option<u16>, said: impl std::fmt::Display) -> Error {
     match number {

@@ -5,8 +5,9 @@ use mysql_async::{Conn, Params, Pool, Transaction};
 use postrider_core::{Error, Message};
 use postrider_stores::mysql::Names;
 use postrider_stores::mysql::enqueue::{Fields, ROWS_PER_STATEMENT, enqueue};
-use postrider_stores::mysql::upgrade::{self, AS_BEFORE, Facts, NO_SUCH_TABLE, STRICT};
+use postrider_stores::mysql::upgrade::Facts;
 
+use super::mysql_migration::{Session, not_migrated, run};
 use super::{Answering, mysql};
 use crate::batch::Batch;
 use crate::enqueue::Enqueue;
@@ -41,21 +42,7 @@ async fn insert(tx: &mut Transaction<'_>, names: &Names, messages: &[Message]) -
 }
 
 fn values(messages: &[Message]) -> Params {
-    let rows = messages.iter().map(Fields::of).flat_map(|row| {
-        [
-            row.message_id.into(),
-            row.topic.into(),
-            row.key.into(),
-            row.payload.into(),
-            row.content_type.into(),
-            row.headers.into(),
-            row.attributes.into(),
-            row.deliver_at.into(),
-            row.expires_at.into(),
-            row.retry.into(),
-        ]
-    });
-    Params::Positional(rows.collect())
+    Params::Positional(messages.iter().map(Fields::of).flat_map(Fields::values).collect())
 }
 
 fn refused(names: &Names, error: &mysql_async::Error) -> Error {
@@ -63,62 +50,26 @@ fn refused(names: &Names, error: &mysql_async::Error) -> Error {
     mysql::told(mysql::refused(names, number), number, error)
 }
 
-impl<'t> MigrateTarget for &'t Pool {
-    type Answer = Answering<'t, (), Error>;
+migrate_on!(Pool, get_conn, Conn, run, not_migrated::<Conn>);
 
-    fn migrate(self, outbox: &Outbox) -> Self::Answer {
-        let outbox = outbox.clone();
-        Box::pin(async move {
-            let mut connection = self.get_conn().await.map_err(not_migrated)?;
-            run(&mut connection, &outbox).await
-        })
+impl Session for Conn {
+    type Failed = mysql_async::Error;
+
+    fn number(error: &Self::Failed) -> Option<u16> {
+        number(error)
     }
-}
 
-impl<'t> MigrateTarget for &'t mut Conn {
-    type Answer = Answering<'t, (), Error>;
-
-    fn migrate(self, outbox: &Outbox) -> Self::Answer {
-        let outbox = outbox.clone();
-        Box::pin(async move { run(self, &outbox).await })
+    async fn turn(&mut self, sql: String) -> mysql_async::Result<Option<i64>> {
+        Ok(self.query_first::<Option<i64>, _>(sql).await?.flatten())
     }
-}
 
-async fn run(connection: &mut Conn, outbox: &Outbox) -> Result<(), Error> {
-    let names = mysql::names(outbox)?;
-    let turn: Option<Option<i64>> = connection.query_first(upgrade::take_turn(&names)).await.map_err(not_migrated)?;
-    if turn.flatten() != Some(1) {
-        return Err(mysql::not_my_turn());
+    async fn facts(&mut self, sql: String) -> mysql_async::Result<Option<Facts>> {
+        Ok(self.query_first::<(i32, i32, Option<i32>), _>(sql).await?.map(Facts::from))
     }
-    let done = steps(connection, &names, outbox).await;
-    // The connection goes back to the application as it was, whatever became of the steps.
-    let ended = connection.query_drop(upgrade::end_turn(&names)).await;
-    done.and_then(|()| ended.map_err(not_migrated))
-}
 
-async fn steps(connection: &mut Conn, names: &Names, outbox: &Outbox) -> Result<(), Error> {
-    let found = match connection.query_first::<(i32, i32, Option<i32>), _>(upgrade::facts(names)).await {
-        Err(error) if number(&error) == Some(NO_SUCH_TABLE) => None,
-        answer => answer.map_err(not_migrated)?.map(Facts::from),
-    };
-    let script = upgrade::script(names, found, outbox.lanes)?;
-    if script.is_empty() {
-        return Ok(());
+    async fn run(&mut self, sql: String) -> mysql_async::Result<()> {
+        self.query_drop(sql).await
     }
-    connection.query_drop(STRICT).await.map_err(not_migrated)?;
-    let mut ran = Ok(());
-    for statement in script {
-        ran = connection.query_drop(statement).await;
-        if ran.is_err() {
-            break;
-        }
-    }
-    let restored = connection.query_drop(AS_BEFORE).await;
-    ran.and(restored).map_err(not_migrated)
-}
-
-fn not_migrated(error: mysql_async::Error) -> Error {
-    mysql::not_migrated(number(&error)).because(error)
 }
 
 fn number(error: &mysql_async::Error) -> Option<u16> {

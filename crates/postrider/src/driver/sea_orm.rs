@@ -1,9 +1,9 @@
 //! SeaORM with PostgreSQL, MySQL and MariaDB, and SQLite.
 
 use postrider_core::{Error, ErrorKind, Message};
-use postrider_stores::postgres::enqueue::Fields;
+use postrider_stores::Fields;
 use postrider_stores::{mysql as mysql_sql, postgres as postgres_sql, sqlite as sqlite_sql};
-use sea_orm::{ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, RuntimeErr, Statement, Value};
+use sea_orm::{ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, RuntimeErr, Statement};
 
 use super::{Answering, mysql, postgres, sqlite};
 use crate::batch::Batch;
@@ -21,7 +21,7 @@ impl<'t> Enqueue for &'t DatabaseTransaction {
             let backend = self.get_database_backend();
             for rows in messages.chunks(rows_per_statement(backend)) {
                 let sql = statement(&outbox, backend, rows)?;
-                let values = rows.iter().map(Fields::of).flat_map(values);
+                let values = rows.iter().map(Fields::of).flat_map(Fields::values);
                 let ran = self.execute_raw(Statement::from_sql_and_values(backend, sql, values)).await;
                 ran.map_err(|error| refused(&outbox, backend, error))?;
             }
@@ -48,21 +48,6 @@ fn statement(outbox: &Outbox, backend: DbBackend, rows: &[Message]) -> Result<St
             Err(Error::new(ErrorKind::Config, what))
         }
     }
-}
-
-fn values(fields: Fields<'_>) -> [Value; 10] {
-    [
-        fields.message_id.into(),
-        fields.topic.into(),
-        fields.key.into(),
-        fields.payload.into(),
-        fields.content_type.into(),
-        fields.headers.into(),
-        fields.attributes.into(),
-        fields.deliver_at.into(),
-        fields.expires_at.into(),
-        fields.retry.into(),
-    ]
 }
 
 fn refused(outbox: &Outbox, backend: DbBackend, error: DbErr) -> Error {

@@ -2,11 +2,13 @@
 
 use postrider_core::Error;
 use postrider_stores::mysql::Names;
-use postrider_stores::mysql::enqueue::{Fields, ROWS_PER_STATEMENT, enqueue};
-use postrider_stores::mysql::upgrade::{self, AS_BEFORE, Facts, NO_SUCH_TABLE, STRICT};
+use postrider_stores::mysql::enqueue::{ROWS_PER_STATEMENT, enqueue};
+use postrider_stores::mysql::upgrade::Facts;
 use sqlx::mysql::MySqlDatabaseError;
 use sqlx::{AssertSqlSafe, MySql, MySqlConnection, MySqlPool, Transaction};
 
+use super::mysql_migration::{Session, not_migrated, run};
+use super::sqlx_rows::insert;
 use super::{Answering, mysql};
 use crate::batch::Batch;
 use crate::enqueue::Enqueue;
@@ -23,21 +25,7 @@ impl<'t> Enqueue for &'t mut Transaction<'_, MySql> {
             let Batch { messages, ids } = batch?;
             let names = names?;
             for rows in messages.chunks(ROWS_PER_STATEMENT) {
-                // Cached for one message only: a statement per number of messages would fill the cache with long ones.
-                let mut insert = sqlx::query(AssertSqlSafe(enqueue(&names, rows.len()))).persistent(rows.len() == 1);
-                for row in rows.iter().map(Fields::of) {
-                    insert = insert
-                        .bind(row.message_id)
-                        .bind(row.topic)
-                        .bind(row.key)
-                        .bind(row.payload)
-                        .bind(row.content_type)
-                        .bind(row.headers)
-                        .bind(row.attributes)
-                        .bind(row.deliver_at)
-                        .bind(row.expires_at)
-                        .bind(row.retry);
-                }
+                let insert = insert(enqueue(&names, rows.len()), rows);
                 insert.execute(&mut **self).await.map_err(|error| refused(&names, &error))?;
             }
             Ok(ids)
@@ -50,63 +38,27 @@ fn refused(names: &Names, error: &sqlx::Error) -> Error {
     mysql::told(mysql::refused(names, number), number, error)
 }
 
-impl<'t> MigrateTarget for &'t MySqlPool {
-    type Answer = Answering<'t, (), Error>;
+migrate_on!(MySqlPool, acquire, MySqlConnection, run, not_migrated::<MySqlConnection>);
 
-    fn migrate(self, outbox: &Outbox) -> Self::Answer {
-        let outbox = outbox.clone();
-        Box::pin(async move {
-            let mut connection = self.acquire().await.map_err(not_migrated)?;
-            run(&mut connection, &outbox).await
-        })
+impl Session for MySqlConnection {
+    type Failed = sqlx::Error;
+
+    fn number(error: &Self::Failed) -> Option<u16> {
+        number(error)
     }
-}
 
-impl<'t> MigrateTarget for &'t mut MySqlConnection {
-    type Answer = Answering<'t, (), Error>;
-
-    fn migrate(self, outbox: &Outbox) -> Self::Answer {
-        let outbox = outbox.clone();
-        Box::pin(async move { run(self, &outbox).await })
+    async fn turn(&mut self, sql: String) -> sqlx::Result<Option<i64>> {
+        sqlx::query_scalar(AssertSqlSafe(sql)).persistent(false).fetch_one(self).await
     }
-}
 
-async fn run(connection: &mut MySqlConnection, outbox: &Outbox) -> Result<(), Error> {
-    let names = mysql::names(outbox)?;
-    let turn = sqlx::query_scalar::<_, Option<i64>>(AssertSqlSafe(upgrade::take_turn(&names)));
-    if turn.persistent(false).fetch_one(&mut *connection).await.map_err(not_migrated)? != Some(1) {
-        return Err(mysql::not_my_turn());
+    async fn facts(&mut self, sql: String) -> sqlx::Result<Option<Facts>> {
+        let facts = sqlx::query_as::<_, (i32, i32, Option<i32>)>(AssertSqlSafe(sql));
+        Ok(facts.persistent(false).fetch_optional(self).await?.map(Facts::from))
     }
-    let done = steps(connection, &names, outbox).await;
-    // The connection goes back to the application as it was, whatever became of the steps.
-    let ended = sqlx::raw_sql(AssertSqlSafe(upgrade::end_turn(&names))).execute(connection).await;
-    done.and_then(|()| ended.map(drop).map_err(not_migrated))
-}
 
-async fn steps(connection: &mut MySqlConnection, names: &Names, outbox: &Outbox) -> Result<(), Error> {
-    let facts = sqlx::query_as::<_, (i32, i32, Option<i32>)>(AssertSqlSafe(upgrade::facts(names)));
-    let found = match facts.persistent(false).fetch_optional(&mut *connection).await {
-        Err(error) if number(&error) == Some(NO_SUCH_TABLE) => None,
-        answer => answer.map_err(not_migrated)?.map(Facts::from),
-    };
-    let script = upgrade::script(names, found, outbox.lanes)?;
-    if script.is_empty() {
-        return Ok(());
+    async fn run(&mut self, sql: String) -> sqlx::Result<()> {
+        sqlx::raw_sql(AssertSqlSafe(sql)).execute(self).await.map(drop)
     }
-    sqlx::raw_sql(STRICT).execute(&mut *connection).await.map_err(not_migrated)?;
-    let mut ran = Ok(());
-    for statement in script {
-        ran = sqlx::raw_sql(AssertSqlSafe(statement)).execute(&mut *connection).await.map(drop);
-        if ran.is_err() {
-            break;
-        }
-    }
-    let restored = sqlx::raw_sql(AS_BEFORE).execute(connection).await;
-    ran.and(restored.map(drop)).map_err(not_migrated)
-}
-
-fn not_migrated(error: sqlx::Error) -> Error {
-    mysql::not_migrated(number(&error)).because(error)
 }
 
 fn number(error: &sqlx::Error) -> Option<u16> {

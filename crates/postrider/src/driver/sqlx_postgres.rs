@@ -43,26 +43,7 @@ impl<'t> Enqueue for &'t mut Transaction<'_, Postgres> {
     }
 }
 
-impl<'t> MigrateTarget for &'t PgPool {
-    type Answer = Answering<'t, (), Error>;
-
-    fn migrate(self, outbox: &Outbox) -> Self::Answer {
-        let outbox = outbox.clone();
-        Box::pin(async move {
-            let mut connection = self.acquire().await.map_err(not_migrated)?;
-            run(&mut connection, &outbox).await
-        })
-    }
-}
-
-impl<'t> MigrateTarget for &'t mut PgConnection {
-    type Answer = Answering<'t, (), Error>;
-
-    fn migrate(self, outbox: &Outbox) -> Self::Answer {
-        let outbox = outbox.clone();
-        Box::pin(async move { run(self, &outbox).await })
-    }
-}
+migrate_on!(PgPool, acquire, PgConnection, run, not_migrated);
 
 async fn run(connection: &mut PgConnection, outbox: &Outbox) -> Result<(), Error> {
     let lanes = sqlx::query_scalar(AssertSqlSafe(postgres::lanes_statement(outbox)));

@@ -3,10 +3,11 @@
 use std::time::Instant;
 
 use postrider_core::Error;
-use postrider_stores::sqlite::enqueue::{Fields, ROWS_PER_STATEMENT, enqueue};
+use postrider_stores::sqlite::enqueue::{ROWS_PER_STATEMENT, enqueue};
 use postrider_stores::sqlite::upgrade;
 use sqlx::{AssertSqlSafe, Connection as _, Sqlite, SqliteConnection, SqlitePool, Transaction};
 
+use super::sqlx_rows::insert;
 use super::{Answering, sqlite};
 use crate::batch::Batch;
 use crate::enqueue::Enqueue;
@@ -22,21 +23,7 @@ impl<'t> Enqueue for &'t mut Transaction<'_, Sqlite> {
         Box::pin(async move {
             let Batch { messages, ids } = batch?;
             for rows in messages.chunks(ROWS_PER_STATEMENT) {
-                // Cached for one message only: a statement per number of messages would fill the cache with long ones.
-                let mut insert = sqlx::query(AssertSqlSafe(enqueue(&table, rows.len()))).persistent(rows.len() == 1);
-                for row in rows.iter().map(Fields::of) {
-                    insert = insert
-                        .bind(row.message_id)
-                        .bind(row.topic)
-                        .bind(row.key)
-                        .bind(row.payload)
-                        .bind(row.content_type)
-                        .bind(row.headers)
-                        .bind(row.attributes)
-                        .bind(row.deliver_at)
-                        .bind(row.expires_at)
-                        .bind(row.retry);
-                }
+                let insert = insert(enqueue(&table, rows.len()), rows);
                 insert.execute(&mut **self).await.map_err(|error| refused(&table, error))?;
             }
             Ok(ids)
@@ -50,26 +37,7 @@ fn refused(table: &str, error: sqlx::Error) -> Error {
     sqlite::refused(table, code(&error), &message).because(error)
 }
 
-impl<'t> MigrateTarget for &'t SqlitePool {
-    type Answer = Answering<'t, (), Error>;
-
-    fn migrate(self, outbox: &Outbox) -> Self::Answer {
-        let outbox = outbox.clone();
-        Box::pin(async move {
-            let mut connection = self.acquire().await.map_err(not_migrated)?;
-            run(&mut connection, &outbox).await
-        })
-    }
-}
-
-impl<'t> MigrateTarget for &'t mut SqliteConnection {
-    type Answer = Answering<'t, (), Error>;
-
-    fn migrate(self, outbox: &Outbox) -> Self::Answer {
-        let outbox = outbox.clone();
-        Box::pin(async move { run(self, &outbox).await })
-    }
-}
+migrate_on!(SqlitePool, acquire, SqliteConnection, run, not_migrated);
 
 async fn run(connection: &mut SqliteConnection, outbox: &Outbox) -> Result<(), Error> {
     let named = |statement| AssertSqlSafe(upgrade::named(statement, &outbox.prefix));

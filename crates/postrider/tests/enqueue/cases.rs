@@ -41,6 +41,25 @@ pub trait Driver {
     async fn written(&self) -> Vec<Written>;
 }
 
+/// What an asynchronous transaction answers when it is asked for each of these in turn; then it ends.
+macro_rules! transacted {
+    ($tx:ident, $asked:ident, $end:ident) => {{
+        let outbox = postrider::Outbox::new();
+        let mut answers = Vec::new();
+        for asked in $asked {
+            answers.push(match asked {
+                crate::cases::Asked::One(message) => outbox.enqueue(&mut $tx, message).await.map(|id| vec![id]),
+                crate::cases::Asked::Many(messages) => outbox.enqueue_all(&mut $tx, messages).await,
+            });
+        }
+        match $end {
+            crate::cases::End::Commit => $tx.commit().await.unwrap(),
+            crate::cases::End::Rollback => $tx.rollback().await.unwrap(),
+        }
+        answers
+    }};
+}
+
 /// Runs every case against a driver; `$fresh` makes one with an empty outbox.
 macro_rules! every_case {
     ($fresh:expr; $($case:ident),* $(,)?) => { $(
@@ -61,7 +80,7 @@ macro_rules! every_case {
         thousands_of_messages_are_one_call,
     } };
 }
-pub(crate) use every_case;
+pub(crate) use {every_case, transacted};
 
 fn awkward() -> Message {
     Message::new("orders.placed", b"\x00\xff{\"a\": 1}\n".to_vec())

@@ -68,20 +68,8 @@ impl Sqlx {
 
 impl Driver for Sqlx {
     async fn transact(&self, asked: Vec<Asked>, end: End) -> Vec<Result<Vec<MessageId>, EnqueueError>> {
-        let outbox = Outbox::new();
         let mut tx = self.1.begin().await.unwrap();
-        let mut answers = Vec::new();
-        for asked in asked {
-            answers.push(match asked {
-                Asked::One(message) => outbox.enqueue(&mut tx, message).await.map(|id| vec![id]),
-                Asked::Many(messages) => outbox.enqueue_all(&mut tx, messages).await,
-            });
-        }
-        match end {
-            End::Commit => tx.commit().await.unwrap(),
-            End::Rollback => tx.rollback().await.unwrap(),
-        }
-        answers
+        crate::cases::transacted!(tx, asked, end)
     }
 
     async fn written(&self) -> Vec<Written> {
