@@ -8,6 +8,7 @@ use postrider_bench::load::Load;
 use postrider_brokers::memory::{Answer, MemoryBroker};
 use postrider_core::{ErrorKind, Store};
 use postrider_stores::{MigrateOptions, StoreOptions, migrate, open};
+use postrider_testkit::servers::installed;
 use postrider_testkit::servers::postgres::Postgres;
 
 fn load() -> Load {
@@ -28,13 +29,7 @@ async fn filled(server: &Postgres, load: &Load) -> Arc<dyn Store> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_limit_delivers_everything_once_and_tries_nothing_again() {
-    let server = match Postgres::start().await {
-        Ok(server) => server,
-        Err(missing) => {
-            println!("NOT RUN: the limit over PostgreSQL: {missing}");
-            return;
-        }
-    };
+    let Some(server) = installed("the limit over PostgreSQL", Postgres::start().await) else { return };
     let load = load();
     let store = filled(&server, &load).await;
     let run = limit(Arc::clone(&store), Arc::new(MemoryBroker::counting()), &load).await.unwrap();

@@ -13,6 +13,7 @@ mod parts;
 use std::path::PathBuf;
 
 use parts::plan::{PARTS, Plan, Purpose};
+use postrider_testkit::servers::installed;
 use postrider_testkit::servers::postgres::Postgres;
 use postrider_testkit::servers::process::find;
 
@@ -24,12 +25,11 @@ fn postrider() -> Option<PathBuf> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_miniature_of_every_part_has_figures_and_loses_nothing() {
-    if let Err(missing) = find("nats-server", &[], "nats-server") {
-        println!("NOT RUN: a miniature of the measurement: {missing}");
+    let what = "a miniature of the measurement";
+    if installed(what, find("nats-server", &[], "nats-server")).is_none() {
         return;
     }
-    if let Err(missing) = Postgres::start().await {
-        println!("NOT RUN: a miniature of the measurement: {missing}");
+    if installed(what, Postgres::start().await).is_none() {
         return;
     }
     let Some(postrider) = postrider() else {

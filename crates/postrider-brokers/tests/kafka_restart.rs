@@ -10,22 +10,16 @@ use std::time::{Duration, Instant};
 
 use postrider_brokers::{BrokerConfig, open};
 use postrider_core::{Broker, Destination, ErrorKind, Lane, Outgoing, Published, Term};
+use postrider_testkit::servers::installed;
 use postrider_testkit::servers::kafka::KafkaServer;
-use postrider_testkit::servers::process::{ServerError, Signal};
+use postrider_testkit::servers::process::Signal;
 use postrider_testkit::suites::broker::{message, outgoing};
 
 const KEYS: usize = 6;
 
 /// A node of this test alone; none where there is no Kafka, which is said.
 async fn node() -> Option<KafkaServer> {
-    match KafkaServer::start().await {
-        Ok(server) => Some(server),
-        Err(missing @ ServerError::NotInstalled { .. }) => {
-            println!("NOT RUN: kafka that is killed: {missing}");
-            None
-        }
-        Err(failed) => panic!("{failed}"),
-    }
+    installed("kafka that is killed", KafkaServer::start().await)
 }
 
 fn numbered(topic: &str, from: usize, to: usize) -> Vec<Outgoing> {

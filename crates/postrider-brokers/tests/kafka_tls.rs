@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use postrider_brokers::{BrokerConfig, open};
 use postrider_core::{Destination, Error, ErrorKind, Published};
+use postrider_testkit::servers::installed;
 use postrider_testkit::servers::kafka::{KafkaOptions, KafkaServer};
-use postrider_testkit::servers::process::ServerError;
 use postrider_testkit::suites::broker::{message, outgoing};
 
 const AUTHORITY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tls/authority.pem");
@@ -26,17 +26,9 @@ async fn node(authority: Option<&str>) -> Option<KafkaServer> {
         authority: authority.map(str::to_owned),
         ..KafkaOptions::default()
     };
-    match KafkaServer::start_with(options).await {
-        Ok(server) => {
-            kafka_node::create_topic(&server.address(), "orders", 1, &[]).await;
-            Some(server)
-        }
-        Err(missing @ ServerError::NotInstalled { .. }) => {
-            println!("NOT RUN: kafka over TLS: {missing}");
-            None
-        }
-        Err(failed) => panic!("{failed}"),
-    }
+    let server = installed("kafka over TLS", KafkaServer::start_with(options).await)?;
+    kafka_node::create_topic(&server.address(), "orders", 1, &[]).await;
+    Some(server)
 }
 
 fn config(scheme: &str, address: &str) -> BrokerConfig {

@@ -17,6 +17,7 @@ use postrider_stores::memory::MemoryStore;
 use postrider_stores::{History, MigrateOptions, StoreOptions};
 use postrider_testkit::crash_matrix::{self, Matrix, Outcome};
 use postrider_testkit::dying::{DyingBroker, DyingStore, Fuse, Moment};
+use postrider_testkit::servers::installed;
 use tokio_util::sync::CancellationToken;
 
 /// Two keys with three messages each; the head of one is refused twice, so that its successors are set aside; and one
@@ -131,12 +132,9 @@ async fn a_relay_over_sqlite_may_die_in_any_call() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_relay_over_postgresql_may_die_in_any_call() {
-    let server = match postrider_testkit::servers::postgres::shared().await {
-        Ok(server) => server,
-        Err(missing) => {
-            println!("NOT RUN: crash matrix over PostgreSQL: {missing}");
-            return;
-        }
+    let Some(server) = installed("crash matrix over PostgreSQL", postrider_testkit::servers::postgres::shared().await)
+    else {
+        return;
     };
     // Each of these crashes costs eight connections; the miniature plays every third.
     let stride = if std::env::var_os("POSTRIDER_FULL").is_some() { 1 } else { 3 };

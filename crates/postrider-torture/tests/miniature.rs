@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use postrider_testkit::servers::installed;
 use postrider_testkit::servers::process::find;
 
 /// Those that come often enough in half a minute.
@@ -55,8 +56,7 @@ fn half_a_minute_of_torture_from_postgresql_to_nats_breaks_nothing() {
         println!("NOT RUN: a short torture: PostgreSQL is not installed");
         return;
     }
-    if let Err(missing) = find("nats-server", &[], "nats-server") {
-        println!("NOT RUN: a short torture: {missing}");
+    if installed("a short torture", find("nats-server", &[], "nats-server")).is_none() {
         return;
     }
     torture(&["--store", "postgres", "--broker", "nats"]);

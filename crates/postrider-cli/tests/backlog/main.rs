@@ -10,6 +10,7 @@ mod relay;
 use std::path::Path;
 use std::time::Duration;
 
+use postrider_testkit::servers::installed;
 use postrider_testkit::servers::nats::NatsServer;
 use postrider_testkit::servers::postgres::{Postgres, shared};
 use tokio_postgres::{Client, NoTls};
@@ -32,13 +33,7 @@ async fn outbox(server: &Postgres) -> (String, Client) {
 }
 
 async fn server(what: &str) -> Option<&'static Postgres> {
-    match shared().await {
-        Ok(server) => Some(server),
-        Err(missing) => {
-            println!("NOT RUN: {what}: {missing}");
-            None
-        }
-    }
+    installed(what, shared().await)
 }
 
 /// Rows of `bytes` bytes over 5,000 keys, in transactions of 100,000.
@@ -117,13 +112,7 @@ async fn large_rows_travel_within_the_windows_bytes() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backlog_drains_to_jetstream() {
     let Some(server) = server("backlog to NATS").await else { return };
-    let nats = match NatsServer::start().await {
-        Ok(nats) => nats,
-        Err(missing) => {
-            println!("NOT RUN: backlog to NATS: {missing}");
-            return;
-        }
-    };
+    let Some(nats) = installed("backlog to NATS", NatsServer::start().await) else { return };
     let (store, client) = outbox(server).await;
     let rows = scaled(1_000_000);
     fill(&client, rows, 200).await;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use async_nats::jetstream;
 use postrider_testkit::servers::http_receiver::{Answer, HttpReceiver, Request};
+use postrider_testkit::servers::installed;
 use postrider_testkit::servers::nats::NatsServer;
 
 use crate::harness::{Place, lines, nowhere, until};
@@ -139,16 +140,9 @@ async fn an_endpoint_that_redirects_everything() {
 
 /// A server with a stream, and a client of it.
 async fn nats() -> Option<(NatsServer, jetstream::Context)> {
-    match NatsServer::start().await {
-        Ok(server) => {
-            let client = async_nats::connect(server.url()).await.unwrap();
-            Some((server, jetstream::new(client)))
-        }
-        Err(missing) => {
-            println!("NOT RUN: bad input over NATS: {missing}");
-            None
-        }
-    }
+    let server = installed("bad input over NATS", NatsServer::start().await)?;
+    let client = async_nats::connect(server.url()).await.unwrap();
+    Some((server, jetstream::new(client)))
 }
 
 fn orders() -> jetstream::stream::Config {

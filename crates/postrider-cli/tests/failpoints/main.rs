@@ -10,6 +10,7 @@
 mod case;
 mod load;
 
+use postrider_testkit::servers::installed;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
@@ -81,12 +82,10 @@ fn every_point_over_sqlite() {
 #[test]
 fn every_point_over_postgresql() {
     let runtime = runtime();
-    let server = match runtime.block_on(postrider_testkit::servers::postgres::shared()) {
-        Ok(server) => server,
-        Err(missing) => {
-            println!("NOT RUN: failpoints over PostgreSQL: {missing}");
-            return;
-        }
+    let Some(server) =
+        installed("failpoints over PostgreSQL", runtime.block_on(postrider_testkit::servers::postgres::shared()))
+    else {
+        return;
     };
     let folder = tempfile::tempdir().unwrap();
     // The points before a commit are those of SQLite's transactions.

@@ -12,6 +12,7 @@ use postrider_brokers::memory::{Answer, MemoryBroker};
 use postrider_core::{Broker, DestinationName, DestinationTemplate, ErrorKind, OnDead, TopicPattern};
 use postrider_relay::{Relay, RelayHandle};
 use postrider_stores::StoreOptions;
+use postrider_testkit::servers::installed;
 use postrider_testkit::servers::nats::NatsServer;
 use postrider_testkit::servers::postgres::{Postgres, shared};
 use tokio_postgres::{Client, NoTls};
@@ -167,13 +168,9 @@ fn resident() -> u64 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn other_keys_flow_beside_a_held_key_a_poison_and_a_rejecting_destination() {
-    let (server, nats) = match (shared().await, NatsServer::start().await) {
-        (Ok(server), Ok(nats)) => (server, nats),
-        (Err(missing), _) | (_, Err(missing)) => {
-            println!("NOT RUN: a held key over PostgreSQL to NATS: {missing}");
-            return;
-        }
-    };
+    let what = "a held key over PostgreSQL to NATS";
+    let Some(server) = installed(what, shared().await) else { return };
+    let Some(nats) = installed(what, NatsServer::start().await) else { return };
     stream(&nats).await;
     let sizes = sizes();
     let (plain, client) = outbox(server).await;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use postrider_testkit::command::command;
 use postrider_testkit::servers::http_receiver::{Answer, HttpReceiver};
+use postrider_testkit::servers::installed;
 use postrider_testkit::servers::postgres::shared;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -114,13 +115,7 @@ async fn a_key_over_sqlite_stays_held_through_kills_and_takeovers() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_over_postgresql_stays_held_through_kills_and_takeovers() {
-    let server = match shared().await {
-        Ok(server) => server,
-        Err(missing) => {
-            println!("NOT RUN: a held key through kills over PostgreSQL: {missing}");
-            return;
-        }
-    };
+    let Some(server) = installed("a held key through kills over PostgreSQL", shared().await) else { return };
     let url = server.fresh_database().await.unwrap();
     let scene = Scene::new(|_| url).await;
     tokio::task::spawn_blocking(move || stays_held(&scene)).await.unwrap();

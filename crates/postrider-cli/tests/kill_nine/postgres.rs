@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use postrider::{Message, Outbox as Enqueue};
+use postrider_testkit::servers::installed;
 use postrider_testkit::servers::postgres::shared;
 use tokio::runtime::Runtime;
 use tokio_postgres::{Client, NoTls};
@@ -57,13 +58,7 @@ async fn write(client: &mut Client, stop: &AtomicBool) -> Ledger {
 #[test]
 fn a_relay_over_postgresql_is_killed_again_and_again() {
     let main = runtime();
-    let server = match main.block_on(shared()) {
-        Ok(server) => server,
-        Err(missing) => {
-            println!("NOT RUN: kill -9 over PostgreSQL: {missing}");
-            return;
-        }
-    };
+    let Some(server) = installed("kill -9 over PostgreSQL", main.block_on(shared())) else { return };
     let (_guard, folder) = super::folder();
     let store = main.block_on(server.fresh_database()).unwrap();
     super::migrate(&store);

@@ -14,6 +14,7 @@ mod scene;
 mod upgrade;
 mod writer;
 
+use postrider_testkit::servers::installed;
 use std::time::{Duration, Instant};
 
 use scene::{Scene, signal};
@@ -47,13 +48,7 @@ fn phase() -> Duration {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn relays_that_come_die_pause_and_stop_share_evenly_and_keep_every_promise() {
-    let mut scene = match Scene::set().await {
-        Ok(scene) => scene,
-        Err(missing) => {
-            println!("NOT RUN: many relays over PostgreSQL: {missing}");
-            return;
-        }
-    };
+    let Some(mut scene) = installed("many relays over PostgreSQL", Scene::set().await) else { return };
     let writer = writer::Writer::start(scene.url(), writer::MANY_KEYS);
 
     scene.start(&["one", "two"]);

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use postrider_testkit::servers::installed;
 use postrider_testkit::verdict::Committed;
 
 use crate::scene::Scene;
@@ -13,13 +14,7 @@ const KILLS: usize = 2;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn when_the_leader_is_killed_a_standby_goes_on_in_the_one_order_of_all_messages() {
-    let mut scene = match Scene::with(&["--lanes", "1"]).await {
-        Ok(scene) => scene,
-        Err(missing) => {
-            println!("NOT RUN: one order over PostgreSQL: {missing}");
-            return;
-        }
-    };
+    let Some(mut scene) = installed("one order over PostgreSQL", Scene::with(&["--lanes", "1"]).await) else { return };
     let writer = Writer::start(scene.url(), WITH_AND_WITHOUT_KEYS);
     scene.start(&["one", "two"]);
     scene.members(2).await;

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use application::{Application, Phase};
 use harness::Run;
 use nats::{Nats, Tap};
-use postrider_testkit::servers::process::ServerError;
+use postrider_testkit::servers::installed;
 use postrider_testkit::verdict::judge;
 use scene::Scene;
 use tokio::sync::Mutex;
@@ -41,9 +41,8 @@ fn durations() -> (Duration, Duration) {
     (Duration::from_secs(quiet), Duration::from_secs(outage))
 }
 
-fn not_run(missing: &ServerError) {
-    println!("NOT RUN: an outage under load: {missing}");
-}
+/// What is not run where a server is not installed.
+const WHAT: &str = "an outage under load";
 
 /// A load, and what happens to it.
 struct Outage {
@@ -139,14 +138,8 @@ impl Outage {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broker_that_is_stopped_costs_nothing_and_the_backlog_drains_in_order() {
     let _alone = ALONE.lock().await;
-    let mut nats = match Nats::start().await {
-        Ok(nats) => nats,
-        Err(missing) => return not_run(&missing),
-    };
-    let scene = match Scene::set(&Nats::broker(nats.server.port())).await {
-        Ok(scene) => scene,
-        Err(missing) => return not_run(&missing),
-    };
+    let Some(mut nats) = installed(WHAT, Nats::start().await) else { return };
+    let Some(scene) = installed(WHAT, Scene::set(&Nats::broker(nats.server.port())).await) else { return };
     let outage = Outage::prepare("broker stopped", scene).await;
     nats.server.stop();
     outage.lasts("refused").await;
@@ -157,15 +150,9 @@ async fn a_broker_that_is_stopped_costs_nothing_and_the_backlog_drains_in_order(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_that_is_deleted_costs_nothing_and_the_backlog_drains_in_order() {
     let _alone = ALONE.lock().await;
-    let nats = match Nats::start().await {
-        Ok(nats) => nats,
-        Err(missing) => return not_run(&missing),
-    };
+    let Some(nats) = installed(WHAT, Nats::start().await) else { return };
     let tap = Tap::open(&nats.observer).await;
-    let scene = match Scene::set(&Nats::broker(nats.server.port())).await {
-        Ok(scene) => scene,
-        Err(missing) => return not_run(&missing),
-    };
+    let Some(scene) = installed(WHAT, Scene::set(&Nats::broker(nats.server.port())).await) else { return };
     let outage = Outage::prepare("stream deleted", scene).await;
     nats.delete_stream().await;
     let mut received = tap.close().await;
@@ -182,14 +169,8 @@ async fn a_stream_that_is_deleted_costs_nothing_and_the_backlog_drains_in_order(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn credentials_that_are_revoked_cost_nothing_and_the_backlog_drains_in_order() {
     let _alone = ALONE.lock().await;
-    let mut nats = match Nats::start().await {
-        Ok(nats) => nats,
-        Err(missing) => return not_run(&missing),
-    };
-    let scene = match Scene::set(&Nats::broker(nats.server.port())).await {
-        Ok(scene) => scene,
-        Err(missing) => return not_run(&missing),
-    };
+    let Some(mut nats) = installed(WHAT, Nats::start().await) else { return };
+    let Some(scene) = installed(WHAT, Scene::set(&Nats::broker(nats.server.port())).await) else { return };
     let outage = Outage::prepare("credentials revoked", scene).await;
     nats.revoke();
     outage.lasts("authorization violation").await;
@@ -201,10 +182,7 @@ async fn credentials_that_are_revoked_cost_nothing_and_the_backlog_drains_in_ord
 async fn an_endpoint_that_answers_only_500_costs_nothing_and_the_backlog_drains_in_order() {
     let _alone = ALONE.lock().await;
     let endpoint = http::Endpoint::start().await;
-    let scene = match Scene::set(&endpoint.broker()).await {
-        Ok(scene) => scene,
-        Err(missing) => return not_run(&missing),
-    };
+    let Some(scene) = installed(WHAT, Scene::set(&endpoint.broker()).await) else { return };
     let outage = Outage::prepare("endpoint answering 500", scene).await;
     endpoint.answers_500();
     outage.lasts("500").await;

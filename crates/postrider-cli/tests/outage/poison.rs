@@ -4,13 +4,14 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use postrider_testkit::proxy::Proxy;
+use postrider_testkit::servers::installed;
 use postrider_testkit::verdict::judge;
 
 use crate::application::Application;
 use crate::http::{Endpoint, MARK};
 use crate::nats::Nats;
 use crate::scene::{Left, Scene};
-use crate::{ALONE, not_run};
+use crate::{ALONE, WHAT};
 
 /// Puts the poison among messages of all keys, and demands that it alone dies and the others flow.
 async fn poisons(
@@ -56,24 +57,17 @@ async fn poisons(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_message_that_makes_nats_drop_the_connection_dies_alone() {
     let _alone = ALONE.lock().await;
-    let nats = match Nats::start().await {
-        Ok(nats) => nats,
-        Err(missing) => return not_run(&missing),
-    };
+    let Some(nats) = installed(WHAT, Nats::start().await) else { return };
     let server = SocketAddr::from((Ipv4Addr::LOCALHOST, nats.server.port()));
     let proxy = Proxy::start(server, MARK.as_bytes()).await.unwrap();
-    match Scene::set(&Nats::broker(proxy.port())).await {
-        Ok(scene) => poisons("poison over NATS", scene, || proxy.cuts(), async || nats.ids().await).await,
-        Err(missing) => not_run(&missing),
-    }
+    let Some(scene) = installed(WHAT, Scene::set(&Nats::broker(proxy.port())).await) else { return };
+    poisons("poison over NATS", scene, || proxy.cuts(), async || nats.ids().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_message_that_makes_an_endpoint_drop_the_connection_dies_alone() {
     let _alone = ALONE.lock().await;
     let endpoint = Endpoint::start().await;
-    match Scene::set(&endpoint.broker()).await {
-        Ok(scene) => poisons("poison over HTTP", scene, || endpoint.dropped(), async || endpoint.ids()).await,
-        Err(missing) => not_run(&missing),
-    }
+    let Some(scene) = installed(WHAT, Scene::set(&endpoint.broker()).await) else { return };
+    poisons("poison over HTTP", scene, || endpoint.dropped(), async || endpoint.ids()).await;
 }

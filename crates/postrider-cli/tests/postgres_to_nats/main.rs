@@ -15,6 +15,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use harness::Place;
+use postrider_testkit::servers::installed;
 use postrider_testkit::servers::nats::NatsServer;
 use postrider_testkit::servers::postgres::{Postgres, shared};
 use stream::Received;
@@ -128,13 +129,9 @@ fn compare(written: &[Written], received: &[Received]) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_psql_and_python_write_arrives_in_jetstream_in_order_and_whole() {
-    let (server, nats) = match (shared().await, NatsServer::start().await) {
-        (Ok(server), Ok(nats)) => (server, nats),
-        (Err(missing), _) | (_, Err(missing)) => {
-            println!("NOT RUN: from PostgreSQL to NATS: {missing}");
-            return;
-        }
-    };
+    let what = "from PostgreSQL to NATS";
+    let Some(server) = installed(what, shared().await) else { return };
+    let Some(nats) = installed(what, NatsServer::start().await) else { return };
     let has_psycopg = Command::new(PYTHON).args(["-c", "import psycopg"]).stderr(Stdio::null()).status();
     if !has_psycopg.is_ok_and(|status| status.success()) {
         println!("NOT RUN: messages written by Python: {PYTHON} has no psycopg; apt-get install python3-psycopg");

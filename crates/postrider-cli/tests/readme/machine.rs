@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 
 use postrider_testkit::servers::nats::NatsServer;
 use postrider_testkit::servers::postgres;
+use postrider_testkit::servers::process::{ServerError, free_port};
 use tempfile::TempDir;
 
 use crate::blocks::Block;
@@ -21,23 +22,25 @@ pub struct Machine {
 
 impl Machine {
     /// A machine with what the blocks use, and with the database at the socket whose address the document gives, if it
-    /// gives one. The error says what could not be had.
-    pub async fn for_blocks(blocks: &[&Block], address: Option<&str>) -> Result<Self, String> {
+    /// gives one.
+    ///
+    /// # Errors
+    /// When a program that they use is not installed, or does not start.
+    pub async fn for_blocks(blocks: &[&Block], address: Option<&str>) -> Result<Self, ServerError> {
         let uses = |what: &str| blocks.iter().any(|block| block.text.contains(what) || block.language == what);
-        let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+        let folder = tempfile::tempdir().unwrap();
         let bin = folder.path().join("bin");
-        std::fs::create_dir(&bin).map_err(|error| error.to_string())?;
+        std::fs::create_dir(&bin).unwrap();
         let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let links = [
             (PathBuf::from(env!("CARGO_BIN_EXE_postrider")), "bin/postrider"),
             (repository.join("examples"), "examples"),
         ];
         for (target, name) in links {
-            std::os::unix::fs::symlink(target, folder.path().join(name)).map_err(|error| error.to_string())?;
+            std::os::unix::fs::symlink(target, folder.path().join(name)).unwrap();
         }
         if uses("python3") || uses("python") {
-            std::os::unix::fs::symlink(python(uses("postgres.py"))?, bin.join("python3"))
-                .map_err(|error| error.to_string())?;
+            std::os::unix::fs::symlink(python(uses("postgres.py"))?, bin.join("python3")).unwrap();
         }
         let mut variables = vec![
             ("PATH", format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default())),
@@ -47,17 +50,12 @@ impl Machine {
         let mut socket = None;
         if let Some(address) = address {
             let server = Socket::start().await?;
-            variables.push(("DATABASE_URL", server.url(address)?));
+            variables.push(("DATABASE_URL", server.url(address)));
             socket = Some(server);
         } else if uses("$DATABASE_URL") || uses("sql") {
-            let cluster = postgres::shared().await.map_err(|error| format!("postgres: {error}"))?;
-            let url = cluster.fresh_database().await.map_err(|error| format!("postgres: {error}"))?;
-            variables.push(("DATABASE_URL", url));
+            variables.push(("DATABASE_URL", postgres::shared().await?.fresh_database().await?));
         }
-        let nats = match uses("$NATS_URL") {
-            true => Some(NatsServer::start().await.map_err(|error| format!("nats: {error}"))?),
-            false => None,
-        };
+        let nats = if uses("$NATS_URL") { Some(NatsServer::start().await?) } else { None };
         variables.extend(nats.iter().map(|server| ("NATS_URL", server.url())));
         Ok(Self { folder, variables, _nats: nats, _socket: socket })
     }
@@ -97,7 +95,7 @@ impl Machine {
 }
 
 /// A Python, with psycopg where that is needed.
-fn python(with_psycopg: bool) -> Result<PathBuf, String> {
+fn python(with_psycopg: bool) -> Result<PathBuf, ServerError> {
     let candidates = [
         PathBuf::from("/usr/bin/python3"),
         PathBuf::from("/usr/local/bin/python3"),
@@ -106,10 +104,7 @@ fn python(with_psycopg: bool) -> Result<PathBuf, String> {
     let import = if with_psycopg { "import psycopg" } else { "import json" };
     let works =
         |python: &&PathBuf| Command::new(python).args(["-c", import]).output().is_ok_and(|ran| ran.status.success());
-    candidates.iter().find(works).cloned().ok_or_else(|| "psycopg: no Python here has it".to_owned())
-}
-
-fn free_port() -> Result<u16, String> {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
-    listener.local_addr().map(|address| address.port()).map_err(|error| error.to_string())
+    let missing =
+        || ServerError::NotInstalled { program: "a Python with psycopg".to_owned(), package: "python3-psycopg" };
+    candidates.iter().find(works).cloned().ok_or_else(missing)
 }

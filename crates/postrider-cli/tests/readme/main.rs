@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use blocks::{Block, Use};
 use machine::Machine;
+use postrider_testkit::servers::installed;
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -34,13 +35,8 @@ async fn run(document: &str) {
     let blocks = blocks::of(document, &text);
     let runs: Vec<&Block> = blocks.iter().filter(|block| block.what_for() == Some(Use::Run)).collect();
     assert!(!runs.is_empty(), "{document} has nothing to run");
-    let machine = match Machine::for_blocks(&runs, socket::address(&blocks)).await {
-        Ok(machine) => machine,
-        Err(missing) => {
-            println!("NOT RUN: {missing}");
-            return;
-        }
-    };
+    let started = Machine::for_blocks(&runs, socket::address(&blocks)).await;
+    let Some(machine) = installed(document, started) else { return };
     let mut said = String::new();
     for block in &blocks {
         match block.what_for() {

@@ -2,6 +2,7 @@
 //! database. The folder of the socket is another one; every other word of the address is the document's.
 
 use postrider_testkit::servers::postgres::Postgres;
+use postrider_testkit::servers::process::ServerError;
 
 use crate::blocks::Block;
 
@@ -22,26 +23,27 @@ pub fn address(blocks: &[Block]) -> Option<&str> {
 pub struct Socket(Postgres);
 
 impl Socket {
-    /// Starts it. The error says what could not be had.
-    pub async fn start() -> Result<Self, String> {
-        let server = Postgres::start_with(&["unix_socket_directories=."]).await;
-        let server = server.map_err(|error| format!("postgres: {error}"))?;
-        let failed = |error: std::io::Error| format!("a socket: {error}");
+    /// Starts it.
+    ///
+    /// # Errors
+    /// When PostgreSQL is not installed or does not start.
+    pub async fn start() -> Result<Self, ServerError> {
+        let server = Postgres::start_with(&["unix_socket_directories=."]).await?;
         std::fs::write(server.data().join("pg_hba.conf"), "local all all trust\nhost all all all scram-sha-256\n")
-            .map_err(failed)?;
+            .unwrap();
         // An address without a port means this one, whatever the port of the server is.
-        std::os::unix::fs::symlink(format!(".s.PGSQL.{}", server.port()), server.data().join(".s.PGSQL.5432"))
-            .map_err(failed)?;
+        std::os::unix::fs::symlink(format!(".s.PGSQL.{}", server.port()), server.data().join(".s.PGSQL.5432")).unwrap();
         for statement in ["select pg_reload_conf()", "create role reader superuser login", "create database shop"] {
-            server.psql("postgres", statement).await.map_err(|error| error.to_string())?;
+            server.psql("postgres", statement).await?;
         }
         Ok(Self(server))
     }
 
     /// The document's address, at this socket.
-    pub fn url(&self, address: &str) -> Result<String, String> {
+    pub fn url(&self, address: &str) -> String {
         let folder = self.0.data().display().to_string().replace('/', "%2F");
         let url = address.replace(READER, "reader").replace(FOLDER, &folder);
-        if url.contains('$') { Err(format!("nobody knows what {address} stands for")) } else { Ok(url) }
+        assert!(!url.contains('$'), "nobody knows what {address} stands for");
+        url
     }
 }

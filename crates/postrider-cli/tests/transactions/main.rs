@@ -9,6 +9,7 @@
 mod deliveries;
 
 use postrider_testkit::command::command;
+use postrider_testkit::servers::installed;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -74,13 +75,7 @@ async fn slowest_way(client: &Client, deliveries: &Deliveries, round: &str) -> D
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn awkward_transactions_are_delivered_and_nothing_waits_for_an_unrelated_one() {
-    let server = match shared().await {
-        Ok(server) => server,
-        Err(missing) => {
-            println!("NOT RUN: awkward transactions over PostgreSQL: {missing}");
-            return;
-        }
-    };
+    let Some(server) = installed("awkward transactions over PostgreSQL", shared().await) else { return };
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("out.jsonl");
     let store = server.fresh_database().await.unwrap();

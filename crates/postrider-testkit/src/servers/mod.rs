@@ -1,9 +1,12 @@
 //! Real servers, started privately on free ports with their own data folders.
 
 pub mod http_receiver;
+mod installed;
 pub mod kafka;
 pub mod mariadb;
 pub mod nats;
 pub mod pgbouncer;
 pub mod postgres;
 pub mod process;
+
+pub use installed::installed;
