@@ -24,7 +24,7 @@ fn delivered(rows: &[postrider_core::Row]) -> Vec<Settlement> {
 
 /// The server tells what it told last for as long as it is asked again within a tenth of a second
 /// (<https://bugs.mysql.com/bug.php?id=48883>): whoever asks without a pause waits for ever.
-async fn somebody_waits_for_a_lock(outbox: &Outbox) -> bool {
+async fn somebody_waits_for_a_lock(outbox: &Outbox<'_>) -> bool {
     tokio::time::sleep(Duration::from_millis(150)).await;
     outbox.sql("select count(*) from information_schema.innodb_lock_waits").await != "0"
 }
