@@ -6,7 +6,6 @@ mod kafka_log;
 mod kafka_node;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use postrider_brokers::{BrokerConfig, open};
@@ -15,8 +14,11 @@ use postrider_testkit::servers::installed;
 use postrider_testkit::servers::kafka::KafkaServer;
 use postrider_testkit::servers::process::Signal;
 use postrider_testkit::suites::broker::{message, outgoing};
+use tokio::sync::watch;
 
 const KEYS: usize = 6;
+/// Messages of each key that are published together.
+const ROUND: usize = 10;
 
 /// A node of this test alone; none where there is no Kafka, which is said.
 async fn node() -> Option<KafkaServer> {
@@ -31,16 +33,17 @@ fn numbered(topic: &str, from: usize, to: usize) -> Vec<Outgoing> {
     (from..to).flat_map(|number| (0..KEYS).map(move |key| one(number, key))).collect()
 }
 
-/// Publishes as the relay does, until nothing more is wanted; returns how many of each key were accepted.
+/// Publishes as the relay does, for so long and for as long as somebody asks for what was accepted of each key, which it
+/// returns.
 ///
 /// With transactions, a Kafka that is killed before it wrote the marker of a commit that it had acknowledged can leave that
 /// out when it starts again, and the next transaction of the lane in that partition shows both (docs/operating.md, Kafka).
 /// Each round has every key, and so every partition that a lane writes to.
-async fn publish_until(broker: &Arc<dyn Broker>, topic: &str, enough: &AtomicBool) -> usize {
-    let mut next = 0;
-    while !enough.load(Ordering::Relaxed) {
-        let mut left = numbered(topic, next, next + 10);
-        next += 10;
+async fn publish_for(broker: &Arc<dyn Broker>, topic: &str, time: Duration, accepted: &watch::Sender<usize>) -> usize {
+    let (until, mut next) = (Instant::now() + time, 0);
+    while Instant::now() < until || !accepted.is_closed() {
+        let mut left = numbered(topic, next, next + ROUND);
+        next += ROUND;
         let patience = Instant::now() + Duration::from_secs(60);
         while !left.is_empty() {
             assert!(Instant::now() < patience, "never accepted");
@@ -54,6 +57,7 @@ async fn publish_until(broker: &Arc<dyn Broker>, topic: &str, enough: &AtomicBoo
             let pairs = left.into_iter().zip(results);
             left = pairs.filter(|(_, result)| !matches!(result, Published::Accepted(_))).map(|(one, _)| one).collect();
         }
+        accepted.send_replace(next);
     }
     next
 }
@@ -68,11 +72,8 @@ async fn loses_and_reorders_nothing(further: &[(&str, &str)]) {
         config = config.option(*name, *value);
     }
     let broker = open(&config).unwrap();
-    let enough = Arc::new(AtomicBool::new(false));
-    let publishing = tokio::spawn({
-        let enough = Arc::clone(&enough);
-        async move { publish_until(&broker, topic, &enough).await }
-    });
+    let (told, mut accepted) = watch::channel(0);
+    let publishing = tokio::spawn(async move { publish_for(&broker, topic, Duration::from_secs(20), &told).await });
     for _ in 0..2 {
         tokio::time::sleep(Duration::from_secs(2)).await;
         server.kill9();
@@ -83,8 +84,10 @@ async fn loses_and_reorders_nothing(further: &[(&str, &str)]) {
     server.signal(Signal::Stop);
     tokio::time::sleep(Duration::from_secs(4)).await;
     server.signal(Signal::Continue);
-    tokio::time::sleep(Duration::from_secs(5)).await;
-    enough.store(true, Ordering::Relaxed);
+    // The round under way may have begun before the last kill; the one after it did not.
+    let now = *accepted.borrow();
+    accepted.wait_for(|accepted| *accepted >= now + 2 * ROUND).await.unwrap();
+    drop(accepted);
     let each = publishing.await.unwrap();
     let found = kafka_log::read(&address, topic).await;
     for key in 0..KEYS {
