@@ -55,6 +55,8 @@ fn built(tree: &Tree, name: &str) -> Result<PathBuf> {
     let mut command = tree.cargo();
     command.args(["build", "--release", "-p", "postrider-cli", "-p", "postrider-bench"]);
     command.args(["--bin", "postrider", "--bench", "private", "--message-format", "json-render-diagnostics"]);
+    // The relay that is measured beside an application on MariaDB.
+    command.args(["--features", "postrider-cli/mysql"]);
     let out = command.stderr(Stdio::inherit()).output()?;
     if !out.status.success() {
         return Err("the measurement does not build".into());

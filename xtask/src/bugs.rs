@@ -48,7 +48,7 @@ pub fn main(tree: &Tree, names: &[String]) -> Result<ExitCode> {
     for (bug, patch) in &bugs {
         copy.restore()?;
         let found = if copy.git(&["apply", &patch.to_string_lossy()])? {
-            let programs = build(tree, Build::Dev, &mut copy.cargo(), &copy.target)?;
+            let programs = build(tree, Build::Dev, &mut copy.cargo(), &copy.target, &[])?;
             hunt(bug, &programs, &logs)?
         } else {
             Err("the patch no longer applies".to_owned())

@@ -46,10 +46,10 @@ verbs:
   torture --bugs [NAME...]        applies each patch of crates/postrider-torture/bugs/ to a copy of HEAD and demands that
                                   torture finds it
   reliability                     writes the summary in docs/reliability.md anew from the kept reports
-  bench [--quick] [--report]      measures drain, latency, transactions, cost, memory, scaling and held (a transaction held
-       [--only PART,PART]         open), beside the limit of this machine, with servers of its own. --report keeps each part
-       [--runs N] [--held S]      under docs/reports/ and makes docs/performance.md of all that are kept; --only-page does
-       [--backlog N]              that alone
+  bench [--quick] [--report]      measures drain, latency, transactions, cost, memory, scaling, held (a transaction held open)
+       [--only PART,PART]         and mysql-kafka, beside the limit of this machine, with servers of its own. --report keeps
+       [--runs N] [--held S]      each part under docs/reports/ and makes docs/performance.md of all that are kept;
+       [--backlog N]              --only-page does that alone
   breaks [NAME...]                applies each patch of crates/postrider-testkit/breaks/ to a copy of HEAD and demands
                                   that the test named in its header turns red
   mutants [--package NAME]        changes the core's machine and the relay in one place after the other, and demands that a

@@ -1,6 +1,7 @@
 //! The servers that the tests start privately: which are installed, and installing them without starting one.
 
 mod kafka;
+mod packages;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use crate::{Result, table};
 
-/// A program of a Debian package, or what Maven brings.
+/// A program of a Debian package, or what a language's own client brings.
 struct Server {
     package: &'static str,
     needed_for: &'static str,
@@ -17,12 +18,11 @@ struct Server {
 }
 
 /// Where a server comes from.
-#[derive(Clone, Copy, PartialEq, Eq)]
 enum Origin {
     /// Debian's own packages.
     Debian,
-    /// Maven Central, by its own client. What can't be had there is said and not run; it stops nothing.
-    Maven,
+    /// The registry of a language, by its own client. What can't be had there is said and not run; it stops nothing.
+    Registry(fn() -> Result<()>),
 }
 
 const SERVERS: &[Server] = &[
@@ -50,7 +50,45 @@ const SERVERS: &[Server] = &[
     },
     Server { package: "openjdk-17-jre-headless", needed_for: "a Kafka server", found: java, from: Origin::Debian },
     Server { package: "maven", needed_for: "bringing a Kafka server", found: maven, from: Origin::Debian },
-    Server { package: kafka::NAME, needed_for: "the Kafka broker", found: kafka::found, from: Origin::Maven },
+    Server {
+        package: kafka::NAME,
+        needed_for: "the Kafka broker",
+        found: kafka::found,
+        from: Origin::Registry(kafka::bring),
+    },
+    Server { package: "kcat", needed_for: "reading Kafka as others do", found: kcat, from: Origin::Debian },
+    Server { package: "php-cli", needed_for: "the examples in PHP", found: php, from: Origin::Debian },
+    Server { package: "php-mysql", needed_for: "the examples in PHP", found: php_mysql, from: Origin::Debian },
+    Server {
+        package: "openjdk-17-jdk-headless",
+        needed_for: "the example in Java",
+        found: javac,
+        from: Origin::Debian,
+    },
+    Server {
+        package: "JDBC driver (maven)",
+        needed_for: "the example in Java",
+        found: packages::java,
+        from: Origin::Registry(packages::bring_java),
+    },
+    Server {
+        package: "PyMySQL (pip)",
+        needed_for: "the example in Python",
+        found: packages::python,
+        from: Origin::Registry(packages::bring_python),
+    },
+    Server {
+        package: "mysql2, kafkajs (npm)",
+        needed_for: "the examples in JavaScript",
+        found: packages::node,
+        from: Origin::Registry(packages::bring_node),
+    },
+    Server {
+        package: "go-sql-driver (go)",
+        needed_for: "the examples in Go",
+        found: packages::go,
+        from: Origin::Registry(packages::bring_go),
+    },
 ];
 
 /// Runs the verb. `--pretend-missing` shows what is said where nothing is installed; it installs nothing.
@@ -70,7 +108,7 @@ pub fn main(arguments: &[String]) -> Result<ExitCode> {
     if !install || missing.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
-    let packages = only(&missing, Origin::Debian);
+    let packages = of_debian(&missing);
     if !packages.is_empty() {
         if pretend || !is_root()? {
             println!("\nInstalling needs root. Run this once, then come back:\n\n  {}\n", by_hand(&packages));
@@ -78,16 +116,28 @@ pub fn main(arguments: &[String]) -> Result<ExitCode> {
         }
         install_packages(&packages)?;
     }
-    if let (false, Err(error)) = (only(&missing, Origin::Maven).is_empty(), kafka::bring()) {
-        println!("{} could not be brought, and its tests are not run: {error}", kafka::NAME);
+    for server in SERVERS.iter().filter(|server| missing.contains(&server.package)) {
+        if let Origin::Registry(bring) = server.from
+            && let Err(error) = bring()
+        {
+            println!("{} could not be brought, and its tests are not run: {error}", server.package);
+        }
     }
-    let still = only(&list(false), Origin::Debian);
+    let still = of_debian(&list(false));
     if still.is_empty() { Ok(ExitCode::SUCCESS) } else { Err(format!("still missing: {}", still.join(", ")).into()) }
 }
 
-fn only(packages: &[&'static str], from: Origin) -> Vec<&'static str> {
-    let of = |package: &&'static str| SERVERS.iter().any(|server| server.package == *package && server.from == from);
-    packages.iter().copied().filter(of).collect()
+fn of_debian(packages: &[&'static str]) -> Vec<&'static str> {
+    let of = SERVERS.iter().filter(|server| matches!(server.from, Origin::Debian)).map(|server| server.package);
+    of.filter(|package| packages.contains(package)).collect()
+}
+
+/// Where what comes from registries is kept: as root where also another user may read it, because servers run as one.
+fn cache() -> Result<PathBuf> {
+    match is_root()? {
+        true => Ok(PathBuf::from("/var/cache/postrider")),
+        false => Ok(Path::new(&std::env::var_os("HOME").ok_or("no HOME to put it into")?).join(".cache/postrider")),
+    }
 }
 
 /// The packages whose servers are missing, after installing them where that was asked for. An exit code stands for a
@@ -230,8 +280,27 @@ fn java() -> Option<PathBuf> {
     on_path("java")
 }
 
+fn javac() -> Option<PathBuf> {
+    on_path("javac")
+}
+
 fn maven() -> Option<PathBuf> {
     on_path("mvn")
+}
+
+fn kcat() -> Option<PathBuf> {
+    on_path("kcat")
+}
+
+fn php() -> Option<PathBuf> {
+    on_path("php")
+}
+
+/// Asked of PHP itself: its extensions are of its version.
+fn php_mysql() -> Option<PathBuf> {
+    let asked = "exit(extension_loaded('pdo_mysql') ? 0 : 1);";
+    let status = Command::new(php()?).args(["-r", asked]).stdout(Stdio::null()).stderr(Stdio::null()).status().ok()?;
+    status.success().then(php).flatten()
 }
 
 /// Where Debian puts it.

@@ -51,8 +51,10 @@ pub fn main(tree: &Tree, arguments: &[String]) -> Result<ExitCode> {
         return crate::bugs::main(tree, &arguments[1..]);
     }
     let asked = parse(arguments)?;
-    let beside = asked.beside.as_deref().map(|commit| other_build(tree, asked.build, commit)).transpose()?;
-    let programs = build(tree, asked.build, &mut tree.cargo(), &tree.target)?;
+    let features = features(&asked.rest);
+    let beside =
+        asked.beside.as_deref().map(|commit| other_build_with(tree, asked.build, commit, &features)).transpose()?;
+    let programs = build(tree, asked.build, &mut tree.cargo(), &tree.target, &features)?;
     let out = tree.fresh_folder("torture")?;
     let mut command = Command::new(&programs.torture);
     command.args(&asked.rest).stdin(Stdio::null());
@@ -87,10 +89,26 @@ fn parse(arguments: &[String]) -> Result<Asked> {
     Ok(asked)
 }
 
+/// What the relay must be built with beside its defaults, for what the torturer is asked for.
+fn features(words: &[String]) -> Vec<&'static str> {
+    let mut features = Vec::new();
+    for word in words.iter().map(|word| word.rsplit('=').next().unwrap_or(word)) {
+        match word {
+            "mariadb" => features.push("postrider-cli/mysql"),
+            "kafka" | "kafka3" => features.push("postrider-cli/kafka"),
+            _ => {}
+        }
+    }
+    features
+}
+
 /// Builds both programs, with a cargo that is set to its tree, into a target folder.
-pub fn build(tree: &Tree, build: Build, cargo: &mut Command, target: &Path) -> Result<Programs> {
+pub fn build(tree: &Tree, build: Build, cargo: &mut Command, target: &Path, features: &[&str]) -> Result<Programs> {
     println!("building the relay and its torturer ({})", build.name());
     cargo.args(["build", "--quiet", "-p", "postrider-cli", "-p", "postrider-torture"]);
+    if !features.is_empty() {
+        cargo.args(["--features", &features.join(",")]);
+    }
     if build == Build::Release {
         cargo.arg("--release");
     }
@@ -109,10 +127,14 @@ pub fn build(tree: &Tree, build: Build, cargo: &mut Command, target: &Path) -> R
     Ok(Programs { relay: copy("postrider")?, torture: copy("torture")? })
 }
 
-/// Builds the relay of another commit, and says its short name.
+/// Builds the relay of another commit with its defaults, and says its short name.
 pub fn other_build(tree: &Tree, build: Build, commit: &str) -> Result<(PathBuf, String)> {
+    other_build_with(tree, build, commit, &[])
+}
+
+fn other_build_with(tree: &Tree, build: Build, commit: &str, features: &[&str]) -> Result<(PathBuf, String)> {
     let copy = Copy::of(tree, "beside", commit)?;
-    let programs = self::build(tree, build, &mut copy.cargo(), &copy.target)?;
+    let programs = self::build(tree, build, &mut copy.cargo(), &copy.target, features)?;
     Ok((programs.relay, git(tree, &["rev-parse", "--short=12", commit])?))
 }
 
@@ -160,6 +182,8 @@ mod tests {
         assert_eq!((asked.build, asked.report), (Build::Dev, true));
         assert_eq!(asked.beside.as_deref(), Some("abc"));
         assert_eq!(asked.rest, ["--seed", "7", "--faults", "all,-relay-kill"]);
+        let words = ["--store", "mariadb", "--broker=kafka3"].map(str::to_owned);
+        assert_eq!(features(&words), ["postrider-cli/mysql", "postrider-cli/kafka"]);
         assert!(parse(&["--beside".to_owned()]).unwrap_err().to_string().contains("expected"));
     }
 }

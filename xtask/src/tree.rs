@@ -118,7 +118,9 @@ fn walk(root: &Path, folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
         let name = entry.file_name().to_string_lossy().into_owned();
         let kind = entry.file_type()?;
         if kind.is_dir() {
-            let foreign = name == "target" || name.starts_with('.') && name != ".ci" && name != ".cargo";
+            let foreign = name == "target"
+                || name == "node_modules"
+                || name.starts_with('.') && name != ".ci" && name != ".cargo";
             if !foreign {
                 walk(root, &entry.path(), files)?;
             }

@@ -153,7 +153,7 @@ fn outgoing(row: &Row, held: &[HeldLane]) -> Option<Outgoing> {
     let term = held.iter().find(|held| held.lane == row.lane)?.term;
     Some(Outgoing {
         message: Arc::clone(message),
-        destination: DestinationTemplate::topic().render(message),
+        destination: DestinationTemplate::topic().render(message).ok()?,
         attempt: Attempt(1),
         lane: row.lane,
         term,

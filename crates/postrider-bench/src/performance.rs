@@ -9,7 +9,7 @@ use crate::page::Measurement;
 use crate::plot::svg;
 
 /// Each part: its name, its title, and what was done.
-const PARTS: [(&str, &str, &str); 7] = [
+const PARTS: [(&str, &str, &str); 8] = [
     (
         "drain",
         "Draining a backlog",
@@ -67,6 +67,16 @@ const PARTS: [(&str, &str, &str); 7] = [
         "Beside a transaction that is held open",
         "Somebody keeps a writing transaction open for minutes, so that nothing can be vacuumed, while messages are written and \
          relayed; then the same measurements as without it.",
+    ),
+    (
+        "mysql-kafka",
+        "MariaDB and Kafka",
+        "The same on the other pair. The **limit** is the minimal pipeline that `postrider bench` measures too: it reads pages, \
+         publishes and settles through the same drivers, with no decisions, no order and no retries; each of its runs and of the \
+         relay's has an outbox and a topic that nobody used before. To Kafka one message of a key is in flight at a time. \
+         Latency counts from the answer to the commit until the broker's acknowledgement has reached the relay. The \
+         application's transactions are an order and a message each, of four connections; the relay beside them is a \
+         process of its own that delivers to memory, in turns with none.",
     ),
 ];
 
@@ -153,7 +163,9 @@ mod tests {
         }
         assert!(!text.contains("## Several relays"), "{text}");
         assert!(
-            text.ends_with("Not measured for this version: latency, transactions, cost, memory, scaling.\n"),
+            text.ends_with(
+                "Not measured for this version: latency, transactions, cost, memory, scaling, mysql-kafka.\n"
+            ),
             "{text}"
         );
     }

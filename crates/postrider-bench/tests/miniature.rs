@@ -13,9 +13,9 @@ mod parts;
 use std::path::PathBuf;
 
 use parts::plan::{PARTS, Plan, Purpose};
-use postrider_testkit::servers::installed;
 use postrider_testkit::servers::postgres::Postgres;
 use postrider_testkit::servers::process::find;
+use postrider_testkit::servers::{installed, kafka};
 
 /// The relay's program, which cargo builds beside the tests.
 fn postrider() -> Option<PathBuf> {
@@ -27,6 +27,11 @@ fn postrider() -> Option<PathBuf> {
 async fn a_miniature_of_every_part_has_figures_and_loses_nothing() {
     let what = "a miniature of the measurement";
     if installed(what, find("nats-server", &[], "nats-server")).is_none() {
+        return;
+    }
+    if installed(what, find("mariadb-install-db", &[], "mariadb-server")).is_none()
+        || installed(what, kafka::libraries()).is_none()
+    {
         return;
     }
     if installed(what, Postgres::start().await).is_none() {

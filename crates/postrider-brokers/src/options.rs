@@ -81,6 +81,39 @@ impl<'a> Options<'a> {
             .ok_or_else(|| self.wrong(name, &format!("a number from {} to {}", range.start(), range.end())))
     }
 
+    /// A number within a range; none where it is not set.
+    #[cfg(feature = "file")]
+    pub(crate) fn optional_number(&self, name: &str, range: RangeInclusive<usize>) -> Result<Option<usize>> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(_) => self.number(name, *range.start(), range).map(Some),
+        }
+    }
+
+    /// A size such as `512KiB` or `1MiB`, or a number of bytes, within a range; none where it is not set.
+    #[cfg(feature = "file")]
+    pub(crate) fn size(&self, name: &str, range: RangeInclusive<u64>) -> Result<Option<u64>> {
+        let found = match self.get(name) {
+            None => return Ok(None),
+            Some(Value::Number(number)) => number.as_u64(),
+            Some(Value::String(text)) => size(text),
+            Some(_) => None,
+        };
+        found.filter(|found| range.contains(found)).map(Some).ok_or_else(|| {
+            let (least, most) = (range.start(), range.end());
+            self.wrong(name, &format!("a size such as \"512KiB\" or \"64MiB\", from {least} to {most} bytes"))
+        })
+    }
+
+    /// A length of time within a range; none where it is not set.
+    #[cfg(feature = "file")]
+    pub(crate) fn optional_duration(&self, name: &str, range: RangeInclusive<Duration>) -> Result<Option<Duration>> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(_) => self.duration(name, *range.start(), range).map(Some),
+        }
+    }
+
     /// A length of time such as `500ms`, `10s`, `2m` or `1h`, within a range.
     pub(crate) fn duration(&self, name: &str, default: Duration, range: RangeInclusive<Duration>) -> Result<Duration> {
         match self.text(name)? {
@@ -110,6 +143,21 @@ impl<'a> Options<'a> {
                 .map_err(|_| self.wrong(&env_option, &format!("a variable that is set, found {variable:?}"))),
             _ => Err(self.wrong(name, &format!("only one of {name}, {file_option} and {env_option}"))),
         }
+    }
+
+    /// Secrets, the newest first: as [`secret`](Self::secret), where white space parts them, or as a list. They come as one
+    /// text, parted by line breaks.
+    #[cfg(feature = "http")]
+    pub(crate) fn secrets(&self, name: &str) -> Result<Option<Secret>> {
+        if !matches!(self.get(name), Some(Value::Array(_))) {
+            return self.secret(name);
+        }
+        for other in [format!("{name}_file"), format!("{name}_env")] {
+            if self.get(&other).is_some() {
+                return Err(self.wrong(name, &format!("only one of {name}, {name}_file and {name}_env")));
+            }
+        }
+        Ok(self.texts(name)?.map(|texts| Secret::new(texts.join("\n"))))
     }
 
     /// Every option whose name begins with `prefix.`, without that, in the order of names: `prefix."a.b" = 1`,
@@ -189,6 +237,24 @@ fn duration(text: &str) -> Option<Duration> {
     }
 }
 
+/// Reads `4096`, `512KiB`, `64MiB`, `2GiB`, and the same by thousands: `kB`, `MB`, `GB`.
+#[cfg(feature = "file")]
+fn size(text: &str) -> Option<u64> {
+    let unit = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit);
+    let factor = match unit.trim() {
+        "" | "B" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        "kB" => 1_000,
+        "MB" => 1_000_000,
+        "GB" => 1_000_000_000,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(factor)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -246,6 +312,17 @@ mod tests {
         assert_eq!(duration("2m"), Some(Duration::from_secs(120)));
         for bad in ["", "10", "s", "-1s", "1.5s", "1 day", "99999999999999999999s", "9999999999999999999h"] {
             assert_eq!(duration(bad), None, "{bad}");
+        }
+    }
+
+    #[cfg(feature = "file")]
+    #[test]
+    fn sizes_keep_their_grammar() {
+        for (text, bytes) in [("4096", 4_096), ("512KiB", 512 << 10), ("64 MiB", 64 << 20), ("2GB", 2_000_000_000)] {
+            assert_eq!(size(text), Some(bytes), "{text}");
+        }
+        for bad in ["", "MiB", "1.5MiB", "-1", "1 potato", "99999999999GiB"] {
+            assert_eq!(size(bad), None, "{bad}");
         }
     }
 }

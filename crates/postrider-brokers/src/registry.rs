@@ -21,6 +21,13 @@ pub struct Backend {
     pub open: Option<Open>,
 }
 
+impl Backend {
+    /// Whether this program was built with it.
+    pub fn is_built_in(&self) -> bool {
+        self.open.is_some()
+    }
+}
+
 impl fmt::Debug for Backend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Backend").field("schemes", &self.schemes).field("feature", &self.feature).finish()
@@ -63,17 +70,20 @@ pub fn backends() -> &'static [Backend] {
 /// `Config` when no backend has the scheme, when its feature is not built in, when an option is unknown or has a bad
 /// value, or when the place can't be used at all.
 pub fn open(config: &BrokerConfig) -> Result<Arc<dyn Broker>> {
-    let backend = backend(config)?;
-    let Some(open) = backend.open else {
+    opener(BACKENDS, config)?(config)
+}
+
+/// What opens the broker of a URL.
+fn opener(backends: &[Backend], config: &BrokerConfig) -> Result<Open> {
+    let Backend { feature, open, .. } = find(backends, config)?;
+    open.ok_or_else(|| {
+        let shown = config.shown();
         let text = format!(
-            "the broker {} needs the feature {:?}, which this program was built without; build it with --features {}",
-            config.shown(),
-            backend.feature,
-            backend.feature
+            "the broker {shown} needs the feature {feature:?}, which this program was built without; build it with \
+             --features {feature}"
         );
-        return Err(Error::new(ErrorKind::Config, text));
-    };
-    open(config)
+        Error::new(ErrorKind::Config, text)
+    })
 }
 
 /// The backend of a URL, built into this program or not. Nothing is opened.
@@ -81,8 +91,12 @@ pub fn open(config: &BrokerConfig) -> Result<Arc<dyn Broker>> {
 /// # Errors
 /// `Config` when no backend has the scheme.
 pub fn backend(config: &BrokerConfig) -> Result<&'static Backend> {
+    find(BACKENDS, config)
+}
+
+fn find<'a>(backends: &'a [Backend], config: &BrokerConfig) -> Result<&'a Backend> {
     let scheme = config.scheme();
-    let found = BACKENDS.iter().find(|backend| backend.schemes.contains(&scheme.as_str()));
+    let found = backends.iter().find(|backend| backend.schemes.contains(&scheme.as_str()));
     found.ok_or_else(|| unknown_scheme(config, &scheme))
 }
 
@@ -123,6 +137,41 @@ mod tests {
     fn a_scheme_without_its_colon_is_told_how_it_is_written() {
         let text = open(&BrokerConfig::new("stdout")).unwrap_err().to_string();
         assert!(text.contains("did you mean stdout:?") && text.contains("known schemes: memory:, "), "{text}");
+    }
+
+    /// The same program, built without any broker, and with each of them.
+    #[test]
+    fn a_broker_that_is_not_built_in_names_its_feature() {
+        for backend in BACKENDS {
+            for scheme in backend.schemes {
+                let config = BrokerConfig::new(format!("{scheme}://user:canary@host"));
+                let without = [Backend { open: None, ..*backend }];
+                let error = opener(&without, &config).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Config);
+                let text = error.to_string();
+                assert!(text.contains(&format!("needs the feature {:?}", backend.feature)), "{text}");
+                assert!(text.contains(&format!("--features {}", backend.feature)), "{text}");
+                assert!(!text.contains("canary"), "{text}");
+                let opens: Open = |_| Err(Error::new(ErrorKind::Rejected, "opened"));
+                let with = [Backend { open: Some(opens), ..*backend }];
+                assert_eq!(opener(&with, &config).unwrap()(&config).unwrap_err().to_string(), "opened");
+            }
+        }
+    }
+
+    #[test]
+    fn a_backend_is_built_in_where_its_feature_is_on() {
+        for (feature, is_on) in [
+            ("memory", cfg!(feature = "memory")),
+            ("stdout", cfg!(feature = "stdout")),
+            ("file", cfg!(feature = "file")),
+            ("http", cfg!(feature = "http")),
+            ("nats", cfg!(feature = "nats")),
+            ("kafka", cfg!(feature = "kafka")),
+        ] {
+            let backend = BACKENDS.iter().find(|backend| backend.feature == feature).unwrap();
+            assert_eq!(backend.is_built_in(), is_on, "{feature}");
+        }
     }
 
     #[test]

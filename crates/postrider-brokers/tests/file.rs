@@ -8,9 +8,11 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use postrider_brokers::file::FileBroker;
+use postrider_brokers::file::{ArchiveFile, FileBroker, Rotation};
 use postrider_brokers::{BrokerConfig, open};
-use postrider_core::{Attempt, Broker, Destination, Error, ErrorKind, Lane, Message, Outgoing, Published, Term};
+use postrider_core::{
+    Archive, Attempt, Broker, Destination, Error, ErrorKind, Lane, Message, Outgoing, Published, Term,
+};
 
 fn outgoing(payload: impl Into<bytes::Bytes>) -> Outgoing {
     Outgoing {
@@ -65,9 +67,13 @@ async fn a_second_writer_of_the_same_file_is_refused_until_the_first_is_gone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("out.jsonl");
     let first = FileBroker::open(&path).unwrap();
-    let error = FileBroker::open(&path).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Config);
-    assert!(error.to_string().contains("its own file"), "{error}");
+    let archive = ArchiveFile::new(&path, Rotation::default());
+    for error in [FileBroker::open(&path).unwrap_err(), archive.keep(&[]).await.unwrap_err()] {
+        assert_eq!(error.kind(), ErrorKind::Config);
+        let (text, file) = (error.to_string(), path.display().to_string());
+        let says = [&*file, "another process writes", "name another file", "one relay", "an archive and a file broker"];
+        assert!(says.iter().all(|says| text.contains(says)), "{text}");
+    }
     drop(first);
     FileBroker::open(&path).unwrap();
 }

@@ -15,13 +15,7 @@ use postrider_testkit::suites::broker::{message, outgoing};
 
 /// A broker and a topic of its own; none where there is no Kafka, which is said.
 async fn place(topic: &str, partitions: i32, settings: &[(&str, &str)]) -> Option<(&'static str, Arc<dyn Broker>)> {
-    let node = match node().await {
-        Ok(node) => node,
-        Err(missing) => {
-            println!("NOT RUN: kafka: {missing}");
-            return None;
-        }
-    };
+    let node = node("records in Kafka").await?;
     create_topic(&node.address, topic, partitions, settings).await;
     Some((&node.address, open(&BrokerConfig::new(format!("kafka://{}?timeout=10s", node.address))).unwrap()))
 }

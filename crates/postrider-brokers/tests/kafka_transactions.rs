@@ -12,8 +12,7 @@ use postrider_testkit::suites::broker::run;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_kafka_broker_with_transactions_passes_the_suite() {
-    if let Err(missing) = node().await {
-        println!("NOT RUN: kafka with transactions: {missing}");
+    if node("kafka with transactions").await.is_none() {
         return;
     }
     run("kafka-transactions", || Harness::start(&[("transactional_id_prefix", "suite")])).await.expect_success();

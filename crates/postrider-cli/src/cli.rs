@@ -8,6 +8,9 @@ use crate::config::flags::SettingFlags;
 use crate::config::keys::{FORMATS, LEVELS};
 use crate::verbs;
 
+/// What makes `--version` tell everything that is built in.
+pub(crate) const VERBOSE: &str = "--verbose";
+
 const AFTER: &str = "\
 Flags beat variables (POSTRIDER_RETRY__MAX_ATTEMPTS), variables beat postrider.toml.
 
@@ -17,12 +20,17 @@ Exit codes: 0 done or well, 1 a bad answer (stuck, a failed check), 2 no answer 
 Example, without any file:
   postrider migrate --store sqlite:app.db
   postrider enqueue orders.placed --key 42 --payload '{\"order\":1}' --store sqlite:app.db
-  postrider relay --store sqlite:app.db --broker stdout: --until-empty";
+  postrider relay --store sqlite:app.db --broker stdout: --until-empty
+`postrider --version --verbose` lists what is built in.";
 
 /// A transactional outbox: messages written in your database's transactions, delivered at least once and in order.
 #[derive(Debug, Parser)]
 #[command(name = "postrider", version, about, after_help = AFTER, max_term_width = 110)]
 pub(crate) struct Cli {
+    /// With --version: also the stores, brokers, TLS, target and features that are built in
+    #[arg(long, requires = "version")]
+    #[allow(dead_code, reason = "the version is printed before anything else is looked at")]
+    verbose: bool,
     /// What every verb takes.
     #[command(flatten, next_help_heading = "Everywhere")]
     pub(crate) global: Global,

@@ -13,6 +13,14 @@ const MIGRATE: &str = "run `postrider migrate`, and this again";
 /// The next step where an address is of a kind that is still to come.
 const NOT_YET: &str = "it is not supported yet; README, \"Not there yet\", says what to use until then";
 
+/// The next step where an address is of a kind that this program was built without.
+const NOT_BUILT_IN: &str =
+    "build it with that feature, or name another address; `postrider --version --verbose` lists what is built in";
+
+/// The next step where a file of lines is locked by somebody else.
+const HELD: &str = "see who has it open (`lsof FILE`): this relay, already running, is as it should be; stop anything else, or \
+                    name another file in broker.NAME.url (--broker)";
+
 /// Why a verb ended, and the next step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
@@ -64,8 +72,8 @@ impl Failure {
             "use a postrider that is as new as the tables; this one changes nothing there"
         } else if what.contains("postrider migrate") {
             MIGRATE
-        } else if what.contains("not supported yet") {
-            NOT_YET
+        } else if what.contains("was built without") {
+            NOT_BUILT_IN
         } else if what.contains("cannot create") {
             "make the folder, or get the right to write to it, and run this again"
         } else if what.contains("asks for a password") {
@@ -86,6 +94,8 @@ impl Failure {
         let what = one_line(&error.story());
         let next = match error.kind() {
             ErrorKind::Config if what.contains("not supported yet") => NOT_YET,
+            ErrorKind::Config if what.contains("was built without") => NOT_BUILT_IN,
+            ErrorKind::Config if is_held(&what) => HELD,
             ErrorKind::Unavailable | ErrorKind::Throttled | ErrorKind::Unknown => {
                 "check that the broker runs and that its address (--broker, broker.NAME.url) is right"
             }
@@ -96,10 +106,32 @@ impl Failure {
         Self { what, next: next.to_owned(), exit: Exit::Unknown }
     }
 
+    /// What the archive said when it was opened.
+    pub(crate) fn archive(error: &Error) -> Self {
+        let what = one_line(&format!("retention.archive: {}", error.story()));
+        let next = match error.kind() {
+            ErrorKind::Config if is_held(&what) => {
+                "a relay or a prune that archives has it for moments: run this again; if it stays, see who has it open \
+                 (`lsof FILE`), and stop that or name another file; until then nothing past its retention is removed"
+            }
+            ErrorKind::Config => {
+                "name a file in a folder that is there and that the relay's user may write to; until then nothing past its \
+                 retention is removed"
+            }
+            _ => "free some space or repair the disk; until then nothing past its retention is removed",
+        };
+        Self { what, next: next.to_owned(), exit: Exit::Unknown }
+    }
+
     /// The two lines.
     pub(crate) fn lines(&self) -> String {
         format!("error: {}\nnext: {}", self.what, self.next)
     }
+}
+
+/// Whether a file of lines said that somebody else has its lock.
+fn is_held(what: &str) -> bool {
+    what.contains("another process writes")
 }
 
 /// The text with its line breaks replaced, so that one error stays one line.

@@ -5,6 +5,7 @@
 //! whole of it at work.
 
 mod admin;
+mod built_in;
 mod cli;
 mod config;
 #[cfg(feature = "demo")]
@@ -29,6 +30,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
+use clap::error::ErrorKind;
 
 use cli::{Cli, ConfigVerb, Verb};
 use config::Config;
@@ -54,10 +56,19 @@ fn main() -> ExitCode {
 
 /// What was typed; help and the version are printed and end the process.
 fn understood() -> Outcome<Cli> {
-    let typed = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
-    Cli::try_parse().map_err(|error| match mistyped::failure(&error, typed) {
-        Some(failure) => failure,
-        None => error.exit(),
+    let typed: Vec<String> = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    Cli::try_parse().map_err(|error| {
+        let is_verbose = typed.iter().any(|word| word == cli::VERBOSE);
+        if error.kind() == ErrorKind::DisplayVersion && is_verbose {
+            return match output::print(&built_in::told()) {
+                Ok(()) => std::process::exit(Exit::Good.code().into()),
+                Err(failure) => failure,
+            };
+        }
+        match mistyped::failure(&error, typed) {
+            Some(failure) => failure,
+            None => error.exit(),
+        }
     })
 }
 

@@ -54,9 +54,9 @@ fn scrub_of(known: &[Known], text: &str) -> String {
     })
 }
 
-/// Whether the value of a parameter, setting or header of this name is a secret.
+/// Whether the value of a parameter, setting or header of this name is a secret, whatever the case of its letters.
 pub(crate) fn secret_name(name: &str) -> bool {
-    SECRET_PARAMETERS.contains(&name) || secret_option(name)
+    SECRET_PARAMETERS.iter().any(|known| known.eq_ignore_ascii_case(name)) || secret_option(name)
 }
 
 /// An address without its password and without the values of secret parameters.
@@ -93,8 +93,9 @@ pub(crate) fn secrets_of(text: &str) -> Vec<String> {
         }
         secrets.extend(text[start..end].split_once(':').map(|(_, password)| password.to_owned()));
     }
-    let decoded: Vec<String> = secrets.iter().map(|secret| percent_decoded(secret)).collect();
-    secrets.extend(decoded);
+    // A creds file in a query has many lines, and each may stand alone in a message.
+    let decoded: String = secrets.iter().map(|secret| percent_decoded(secret) + "\n").collect();
+    secrets.extend(decoded.lines().map(str::to_owned));
     secrets.sort();
     secrets.dedup();
     secrets
@@ -110,6 +111,7 @@ pub(crate) fn secret_option(name: &str) -> bool {
             "token",
             "secret",
             "credential",
+            "creds",
             "signing",
             "api_key",
             "nkey",
@@ -146,12 +148,13 @@ fn without_a_scheme(text: &str) -> Option<(usize, usize)> {
 fn secret_values(text: &str) -> Vec<&str> {
     text.split(['?', '&', ' '])
         .filter_map(|part| part.split_once('='))
-        .filter(|(name, _)| SECRET_PARAMETERS.contains(&name.trim().to_ascii_lowercase().as_str()))
+        .filter(|(name, _)| secret_name(&percent_decoded(name.trim())))
         .map(|(_, value)| value)
         .collect()
 }
 
-fn percent_decoded(text: &str) -> String {
+/// A text of an address without its escapes; what is no UTF-8 then is replaced.
+pub(crate) fn percent_decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&first, tail)) = rest.split_first() {
@@ -185,6 +188,11 @@ mod tests {
             ("nats://a:s3cret@host1,b:s3cret2@host2", "nats://a:***@host2"),
             ("postgres://u@db/app", "postgres://u@db/app"),
             ("host=db user=u password=s3cret", "host=db user=u password=***"),
+            ("nats://host:4222?nkey_seed=SUs3cret&stream=a", "nats://host:4222?nkey_seed=***&stream=a"),
+            ("nats://host:4222?NKey%5fSeed=SUs3cret", "nats://host:4222?NKey%5fSeed=***"),
+            ("nats://host:4222?CREDS=a%0As3cret&token_file=/run/t", "nats://host:4222?CREDS=***&token_file=/run/t"),
+            ("kafka://host:9092?user=u&client_key_password=s3cret", "kafka://host:9092?user=u&client_key_password=***"),
+            ("https://host/?Signing_Secret=s3cret#top", "https://host/?Signing_Secret=***"),
             ("sqlite:app.db", "sqlite:app.db"),
             ("nats://host:4222", "nats://host:4222"),
             ("u:s3cret@host:4222", "u:***@host:4222"),
@@ -207,6 +215,12 @@ mod tests {
         assert_eq!(secrets_of("postgres://u:p%40ss@db/app"), ["p%40ss", "p@ss"]);
         let known = known(secrets_of("postgres://u:p%40ss@db"), &BTreeSet::new());
         assert_eq!(scrub_of(&known, "login with p@ss failed"), "login with *** failed");
+    }
+
+    #[test]
+    fn each_line_of_a_secret_in_a_query_is_known_by_itself() {
+        let known = known(secrets_of("nats://host?creds=---%0As3cret-jwt%0D%0A---%0ASUs3cret%0A"), &BTreeSet::new());
+        assert_eq!(scrub_of(&known, "signed with SUs3cret, for s3cret-jwt"), "signed with ***, for ***");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! From the configuration to a running relay, and from its snapshot to the admin address.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use postrider_core::{Broker, DestinationName, Store, TopicPattern};
@@ -8,12 +9,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::admin::live::Live;
 use crate::admin::report::{DestinationReport, RelayState, Report};
-use crate::config::{BrokerSection, Config, Route};
+use crate::config::{Config, DEAD_LETTERS};
 use crate::failure::{Failure, Outcome};
 use crate::{notify, wiring};
-
-/// What the destination of dead letters is called, in the table and in metrics.
-const DEAD_LETTERS: &str = "dead-letters";
 
 /// What a relay is built from.
 #[derive(Debug)]
@@ -22,12 +20,8 @@ pub(crate) struct Setup<'a> {
     pub(crate) config: &'a Config,
     /// The outbox, open.
     pub(crate) store: Arc<dyn Store>,
-    /// The broker, open.
-    pub(crate) broker: Arc<dyn Broker>,
-    /// Its section.
-    pub(crate) section: &'a BrokerSection,
-    /// The route to it.
-    pub(crate) route: &'a Route,
+    /// The brokers, open, by name.
+    pub(crate) brokers: BTreeMap<String, Arc<dyn Broker>>,
     /// How it ends.
     pub(crate) ending: Ending,
 }
@@ -44,13 +38,8 @@ pub(crate) enum Ending {
 /// Runs the relay.
 pub(crate) async fn run(setup: Setup<'_>, live: &Live, stop: CancellationToken) -> Outcome<Summary> {
     let config = setup.config;
-    let place = wiring::template("route[0].destination", &setup.route.destination)?;
-    let name = DestinationName::new(&setup.section.name);
-    let broker = Arc::clone(&setup.broker);
     let mut builder = Relay::builder(setup.store)
         .name(config.relay.name.clone())
-        .destination(name.clone(), setup.broker, place)
-        .route(setup.route.topics.clone(), name)
         .window(config.relay.window_rows, config.relay.window_bytes)
         .ordering(config.relay.ordering)
         .max_poll_interval(config.relay.poll_interval)
@@ -58,17 +47,26 @@ pub(crate) async fn run(setup: Setup<'_>, live: &Live, stop: CancellationToken) 
         .patience(config.relay.patience)
         .stop_deadline(config.relay.stop_deadline)
         .retention(config.retention);
+    if let Some(archive) = wiring::archive(config)? {
+        builder = builder.archive(archive);
+    }
+    for route in &config.routes {
+        let Some(broker) = setup.brokers.get(&route.broker) else { continue };
+        let name = DestinationName::new(&route.name);
+        builder = builder.destination(name.clone(), Arc::clone(broker), route.destination.clone());
+        for topics in &route.topics {
+            builder = builder.route(topics.clone(), name.clone());
+        }
+    }
     for (topics, policy) in &config.topics {
         builder = builder.retry(topics.clone(), *policy);
     }
     builder = builder.retry(TopicPattern::every(), config.retry);
-    if let Some(forward) = &config.forward {
-        let place = wiring::template("forward.destination", &forward.destination)?;
-        let broker = match config.brokers.iter().find(|section| section.name == forward.broker) {
-            Some(section) if section.name != setup.section.name => wiring::broker(section)?,
-            _ => Arc::clone(&broker),
-        };
-        builder = builder.forward_to(DestinationName::new(DEAD_LETTERS), broker, place);
+    if let Some(forward) = &config.forward
+        && let Some(broker) = setup.brokers.get(&forward.broker)
+    {
+        let name = DestinationName::new(DEAD_LETTERS);
+        builder = builder.forward_to(name, Arc::clone(broker), forward.destination.clone());
     }
     for (topics, on_dead) in &config.on_dead {
         builder = builder.on_dead(topics.clone(), *on_dead);
@@ -88,7 +86,6 @@ pub(crate) async fn run(setup: Setup<'_>, live: &Live, stop: CancellationToken) 
     let (handle, label) = (relay.handle(), config.relay.name.clone());
     live.relaying(move || report(&label, handle.snapshot()));
     let summary = relay.run(stop).await.map_err(|error| Failure::store(&error));
-    broker.close().await;
     end_of_news.cancel();
     if let Some((_, task)) = notifier {
         drop(task.await);
@@ -123,6 +120,7 @@ fn report(label: &str, snapshot: RelaySnapshot) -> Report {
             destination.last_failed.map(|(id, topic)| (id.to_string(), topic.to_string())).unzip();
         DestinationReport {
             name: destination.name.to_string(),
+            silent_seconds: destination.silent.map(|silent| silent.as_secs_f64()),
             paused_seconds: paused.as_ref().map(|(.., since)| since.as_secs_f64()),
             kind: paused.as_ref().map(|(kind, ..)| kind.as_str().to_owned()),
             cause: paused.map(|(_, cause, _)| crate::redact::scrub(&cause)),

@@ -1,10 +1,11 @@
 //! Opening stores and brokers as the configuration says.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use postrider_brokers::BrokerConfig;
-use postrider_core::{Broker, DestinationTemplate, Operator, Secret, Store};
+use postrider_core::{Archive, Broker, Operator, Secret, Store};
 use postrider_stores::{History, MigrateOptions, StoreOptions};
 
 use crate::config::{BrokerSection, Config};
@@ -126,11 +127,34 @@ pub(crate) async fn migrate(config: &Config) -> Outcome<String> {
     Ok(format!("the tables are up to date: {}, {} lanes", profile.name, profile.lanes.get()))
 }
 
-/// A place in a broker, as a setting says it.
-pub(crate) fn template(path: &str, text: &str) -> Outcome<DestinationTemplate> {
-    DestinationTemplate::parse(text).map_err(|what| {
-        Failure::usage(format!("{path}: {what}"), "write a place such as \"{topic}\" or \"events.{topic}\"")
-    })
+/// The archive of what retention removes, if there is one; nothing is written yet.
+pub(crate) fn archive(config: &Config) -> Outcome<Option<Arc<dyn Archive>>> {
+    config.archive.as_deref().map(archive_at).transpose()
+}
+
+/// Opens the archive as a relay does, if there is one, and writes nothing; whether there is one.
+pub(crate) async fn try_archive(config: &Config) -> Outcome<bool> {
+    let (Some(url), Some(_)) = (&config.archive, archive(config)?) else { return Ok(false) };
+    // Without its options: a rotation that is due may remove the oldest files, and this is no time for that.
+    let file = url.split(['?', '#']).next().unwrap_or_default();
+    archive_at(file)?.keep(&[]).await.map_err(|error| Failure::archive(&error))?;
+    Ok(true)
+}
+
+#[cfg(feature = "file")]
+fn archive_at(url: &str) -> Outcome<Arc<dyn Archive>> {
+    let archive = postrider_brokers::file::ArchiveFile::at(url).map_err(|error| {
+        Failure::usage(
+            crate::failure::one_line(&format!("retention.archive: {}", error.story())),
+            "write file:PATH, with options in the query such as file:archive.jsonl?rotate_size=64MiB",
+        )
+    })?;
+    Ok(Arc::new(archive))
+}
+
+#[cfg(not(feature = "file"))]
+fn archive_at(_url: &str) -> Outcome<Arc<dyn Archive>> {
+    Err(Failure::usage("this postrider was built without files to archive to", "build it with --features file"))
 }
 
 /// Opens a broker; nothing is sent.
@@ -147,4 +171,12 @@ pub(crate) fn broker(section: &BrokerSection) -> Outcome<Arc<dyn Broker>> {
         let failure = Failure::broker(&error);
         Failure { what: format!("broker.{}: {}", section.name, failure.what), ..failure }
     })
+}
+
+/// The brokers that routes and dead letters lead to, by name; nothing is sent.
+pub(crate) fn brokers(config: &Config) -> Outcome<BTreeMap<String, Arc<dyn Broker>>> {
+    let routed = config.routes.iter().map(|route| &route.broker);
+    let named: BTreeSet<&String> = routed.chain(config.forward.iter().map(|forward| &forward.broker)).collect();
+    let sections = config.brokers.iter().filter(|section| named.contains(&section.name));
+    sections.map(|section| Ok((section.name.clone(), broker(section)?))).collect()
 }

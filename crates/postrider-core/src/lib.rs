@@ -18,9 +18,10 @@ mod retry;
 mod row;
 mod seams;
 mod secret;
+mod template;
 mod tick;
 
-pub use address::{Destination, DestinationName, DestinationTemplate};
+pub use address::{Destination, DestinationName};
 pub use error::{Error, ErrorKind, Result};
 pub use holdings::{Balance, Difference, Holdings, share};
 pub use judge::{Evidence, Judgement, judge};
@@ -34,10 +35,12 @@ pub use on_dead::OnDead;
 pub use retry::{Attempts, Jitter, OnExpire, RetryOverride, RetryPolicy, TopicPattern};
 pub use row::{Closed, Content, Due, Expires, GivenUp, Head, Lifetime, Retrying, Row, RowId, RowState};
 pub use seams::{
-    Accepted, Attempt, Broker, BrokerProfile, Confirmation, DeadFilter, DeadGroup, DeadReason, Durability, Explained,
-    FailedAttempt, Finding, Held, HeldKey, Isolation, LaneStatus, Leases, Level, Measured, MemberStatus, Operator,
-    OrderInBatch, Outcome, Outgoing, Page, Position, Pruned, Published, Recorded, Records, Remains, Renewal, Retention,
-    Room, RowView, Settled, Settlement, Settler, Source, Standing, Store, StoreProfile, StoreStatus, Subject,
+    Accepted, Archive, Attempt, Broker, BrokerProfile, Confirmation, DeadFilter, DeadGroup, DeadReason, DeliveredView,
+    Durability, Explained, FailedAttempt, Finding, Held, HeldKey, Isolation, LaneStatus, Leases, Level, Measured,
+    MemberStatus, Operator, OrderInBatch, Outcome, Outgoing, Page, PastRow, Position, Pruned, Published, Recorded,
+    Records, Remains, Renewal, Retention, Room, RowView, Settled, Settlement, Settler, Source, Standing, Store,
+    StoreProfile, StoreStatus, Subject, past_ids,
 };
 pub use secret::Secret;
+pub use template::{AllowList, DestinationTemplate, MAX_PLACES, Placeholder, ValuePattern};
 pub use tick::Tick;

@@ -200,6 +200,25 @@ impl TopicPattern {
         }
         words.next().is_none()
     }
+
+    /// Whether some topic matches both.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let (mut ours, mut theirs) = (self.0.iter(), other.0.iter());
+        loop {
+            match (ours.next().map(String::as_str), theirs.next().map(String::as_str)) {
+                (None, None) | (Some("#"), _) | (_, Some("#")) => return true,
+                (Some("*"), Some(_)) | (Some(_), Some("*")) => {}
+                (Some(our), Some(their)) if our == their => {}
+                (Some(_), Some(_)) | (None, Some(_)) | (Some(_), None) => return false,
+            }
+        }
+    }
+
+    /// The only topic that matches, where there are no wildcards.
+    pub fn only(&self) -> Option<String> {
+        let is_plain = self.0.iter().all(|word| !matches!(word.as_str(), "*" | "#"));
+        is_plain.then(|| self.to_string())
+    }
 }
 
 impl fmt::Display for TopicPattern {
@@ -295,6 +314,34 @@ mod tests {
         for bad in ["", "a..b", "#.a", "a*", "a.b#"] {
             assert!(TopicPattern::parse(bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn two_patterns_overlap_where_a_topic_matches_both() {
+        let pattern = |text: &str| TopicPattern::parse(text).unwrap();
+        for (one, other, overlap) in [
+            ("#", "orders", true),
+            ("orders.#", "orders", true),
+            ("orders.#", "*", true),
+            ("orders.*", "*.placed", true),
+            ("orders.placed", "orders.placed", true),
+            ("a.*.c", "a.b.#", true),
+            ("orders", "stock", false),
+            ("orders", "orders.placed", false),
+            ("orders.*", "orders", false),
+            ("orders.*", "orders.a.b", false),
+            ("orders.#", "stock.#", false),
+        ] {
+            assert_eq!(pattern(one).overlaps(&pattern(other)), overlap, "{one} {other}");
+            assert_eq!(pattern(other).overlaps(&pattern(one)), overlap, "{other} {one}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_without_wildcards_is_of_one_topic() {
+        let only = |text: &str| TopicPattern::parse(text).unwrap().only();
+        assert_eq!(only("orders.placed").as_deref(), Some("orders.placed"));
+        assert_eq!((only("orders.*"), only("#")), (None, None));
     }
 
     #[test]

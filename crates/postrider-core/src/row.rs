@@ -137,6 +137,8 @@ pub enum Closed {
     Open,
     /// It waits for these destinations and may go to the others.
     For(Vec<DestinationName>),
+    /// It waits for these destinations, and more rows stand before it than were looked at: it may have to wait for others.
+    ForMany(Vec<DestinationName>),
     /// It waits for every destination.
     ForAll,
 }

@@ -8,8 +8,8 @@ use postrider_core::machine::{
     DestinationIndex, DestinationSettings, MAX_DESTINATIONS, Machine, Ordering, Route, Settings,
 };
 use postrider_core::{
-    Broker, DestinationName, DestinationTemplate, Error, ErrorKind, LaneCount, OnDead, Result, Retention, RetryPolicy,
-    Store, TopicPattern,
+    Archive, Broker, DestinationName, DestinationTemplate, Error, ErrorKind, LaneCount, OnDead, Result, Retention,
+    RetryPolicy, Store, TopicPattern,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -48,6 +48,7 @@ pub(crate) struct Plan {
     pub(crate) outlets: Vec<Outlet>,
     pub(crate) lease: Duration,
     pub(crate) retention: Retention,
+    pub(crate) archive: Option<Arc<dyn Archive>>,
     pub(crate) stop_deadline: Duration,
     pub(crate) patience: Duration,
     pub(crate) ending: Ending,
@@ -60,7 +61,8 @@ pub struct RelayBuilder {
     plan: Plan,
     settings: Settings,
     routes: Vec<(TopicPattern, DestinationName)>,
-    forward: Option<DestinationName>,
+    /// More than one is refused.
+    forward: Vec<DestinationName>,
 }
 
 impl RelayBuilder {
@@ -71,7 +73,11 @@ impl RelayBuilder {
         self
     }
 
-    /// One more destination: its name, its broker, and how the place in it is made from a message.
+    /// One more destination: its name, its broker, and how the place in it is made from a message. Several may have one
+    /// broker.
+    ///
+    /// The name stands in the table while a message is owed there and not elsewhere, so it must stay what it is: what is
+    /// owed to a name that is no longer given waits until it is given again.
     #[must_use]
     pub fn destination(
         mut self,
@@ -84,15 +90,15 @@ impl RelayBuilder {
     }
 
     /// Where messages are forwarded that are given up and whose topic says so ([`OnDead::Forward`]): a destination of
-    /// dead letters that no route leads to. It may be called once.
+    /// dead letters that no route leads to. A relay has one of them.
     #[must_use]
     pub fn forward_to(mut self, name: DestinationName, broker: Arc<dyn Broker>, template: DestinationTemplate) -> Self {
-        self.forward = Some(name.clone());
+        self.forward.push(name.clone());
         self.destination(name, broker, template)
     }
 
-    /// One more route: messages of these topics go to this destination. All that match apply. Without any route
-    /// every message goes to every destination.
+    /// One more route: messages of these topics go to this destination. All that match apply; a message is delivered when
+    /// each of its destinations has accepted it. Without any route every message goes to every destination.
     #[must_use]
     pub fn route(mut self, topics: TopicPattern, destination: DestinationName) -> Self {
         self.routes.push((topics, destination));
@@ -158,6 +164,14 @@ impl RelayBuilder {
         self
     }
 
+    /// Where rows are kept before retention removes them: one is removed only after it is durable there, and may stand there
+    /// twice after a crash. By default they are not kept anywhere.
+    #[must_use]
+    pub fn archive(mut self, archive: Arc<dyn Archive>) -> Self {
+        self.plan.archive = Some(archive);
+        self
+    }
+
     /// How long a graceful stop may take; default 20 s.
     #[must_use]
     pub fn stop_deadline(mut self, deadline: Duration) -> Self {
@@ -172,14 +186,16 @@ impl RelayBuilder {
         self
     }
 
-    /// Ends by itself when nothing is due, in flight, retrying or set aside, or when a destination stays paused.
+    /// Ends by itself when nothing is due, in flight, retrying or set aside, or when a destination stays paused and no other
+    /// one accepts anything any more.
     #[must_use]
     pub fn until_empty(mut self) -> Self {
         self.plan.ending = Ending::WhenEmpty;
         self
     }
 
-    /// How long a relay that runs until empty waits for a paused destination; default 30 s.
+    /// How long a relay that runs until empty waits for a paused destination, counted from the last message that any
+    /// destination accepted; default 30 s.
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
         self.plan.patience = patience;
@@ -190,13 +206,19 @@ impl RelayBuilder {
     ///
     /// # Errors
     /// `Config` without a destination, with too many, with one name twice, with a route to an unknown destination, with
-    /// a lease that is too short, with one order of everything in an outbox of several lanes, when a key is to be held
+    /// two that always lead a message to one place in one broker, with a destination to which no route leads, with a
+    /// lease that is too short, with one order of everything in an outbox of several lanes, when a key is to be held
     /// where keys have no order of their own, or when dead letters are to be forwarded and no destination is given for
-    /// them.
+    /// them, or several are.
     pub fn build(mut self) -> Result<Relay> {
         let config = |text: String| Error::new(ErrorKind::Config, text);
         let mut places = BTreeMap::new();
         for (place, outlet) in self.plan.outlets.iter().enumerate() {
+            if outlet.name.as_str().is_empty() {
+                return Err(config(
+                    "a destination has an empty name; it stands in tables and metrics: write one".to_owned(),
+                ));
+            }
             if places.insert(outlet.name.clone(), DestinationIndex::new(place)).is_some() {
                 return Err(config(format!(
                     "two destinations are called {:?}; give each its own name",
@@ -204,7 +226,7 @@ impl RelayBuilder {
                 )));
             }
         }
-        if places.keys().all(|name| Some(name) == self.forward.as_ref()) || places.len() > MAX_DESTINATIONS {
+        if places.keys().all(|name| self.forward.contains(name)) || places.len() > MAX_DESTINATIONS {
             let found = places.len();
             return Err(config(format!("a relay needs 1 to {MAX_DESTINATIONS} destinations; {found} are given")));
         }
@@ -244,16 +266,23 @@ impl RelayBuilder {
                 template: outlet.template.clone(),
             })
             .collect();
-        self.settings.forward = self.forward.as_ref().and_then(|name| places.get(name)).copied();
+        if let [first, second, ..] = self.forward.as_slice() {
+            return Err(config(format!(
+                "dead letters are forwarded to one destination; {:?} and {:?} are given",
+                first.as_str(),
+                second.as_str()
+            )));
+        }
+        self.settings.forward = self.forward.first().and_then(|name| places.get(name)).copied();
         if self.settings.forward.is_none() && self.settings.on_dead.iter().any(|(_, it)| *it == OnDead::Forward) {
             return Err(config("dead letters are to be forwarded, and no destination is given for them".to_owned()));
         }
         self.settings.routes = if self.routes.is_empty() {
-            let routed = places.iter().filter(|(name, _)| Some(*name) != self.forward.as_ref());
+            let routed = places.iter().filter(|(name, _)| !self.forward.contains(name));
             routed.map(|(_, place)| Route { topics: TopicPattern::every(), destination: *place }).collect()
         } else {
             let mut routes = Vec::new();
-            for (topics, name) in self.routes {
+            for (topics, name) in std::mem::take(&mut self.routes) {
                 let place = places.get(&name).copied();
                 let destination = place.ok_or_else(|| {
                     config(format!(
@@ -265,7 +294,50 @@ impl RelayBuilder {
             }
             routes
         };
-        Ok(Relay { plan: self.plan, settings: self.settings, shared: Arc::new(Shared::default()) })
+        if let Some(text) = self.lonely().or_else(|| self.leads_twice()) {
+            return Err(config(text));
+        }
+        Ok(Relay { plan: self.plan, settings: self.settings, ended: Ended(Arc::new(Shared::default())) })
+    }
+}
+
+impl RelayBuilder {
+    /// A destination that no message can reach, in words.
+    fn lonely(&self) -> Option<String> {
+        let is_reached = |place: DestinationIndex| {
+            self.settings.forward == Some(place) || self.settings.routes.iter().any(|route| route.destination == place)
+        };
+        let mut outlets = self.plan.outlets.iter().enumerate();
+        let (_, lonely) = outlets.find(|(place, _)| !is_reached(DestinationIndex::new(*place)))?;
+        Some(format!(
+            "no route leads to the destination {:?}; add one, or leave the destination out",
+            lonely.name.as_str()
+        ))
+    }
+
+    /// Two destinations at which a message would arrive twice, in words: one broker, one place, and a topic that goes to
+    /// both. What only the data of a message could make one place is not seen.
+    fn leads_twice(&self) -> Option<String> {
+        let routes = &self.settings.routes;
+        let pairs = routes.iter().enumerate().flat_map(|(at, one)| routes[at + 1..].iter().map(move |two| (one, two)));
+        pairs.filter(|(one, two)| one.destination != two.destination && one.topics.overlaps(&two.topics)).find_map(
+            |(one, two)| {
+                let outlet = |route: &Route| self.plan.outlets.get(route.destination.get());
+                let (first, second) = (outlet(one)?, outlet(two)?);
+                let meet = first.template.meets(&one.topics, &second.template, &two.topics);
+                (meet && Arc::ptr_eq(&first.broker, &second.broker)).then(|| {
+                    format!(
+                        "the destinations {:?} and {:?} are both \"{}\" in one broker, for {} and {}: a message would \
+                         arrive there twice; leave one of them out, or lead other topics there",
+                        first.name.as_str(),
+                        second.name.as_str(),
+                        first.template,
+                        one.topics,
+                        two.topics
+                    )
+                })
+            },
+        )
     }
 }
 
@@ -274,7 +346,8 @@ impl RelayBuilder {
 pub struct Relay {
     plan: Plan,
     settings: Settings,
-    shared: Arc<Shared>,
+    /// One that is dropped before it runs has ended too, and its listeners wait for nothing.
+    ended: Ended,
 }
 
 impl Relay {
@@ -288,6 +361,7 @@ impl Relay {
                 outlets: Vec::new(),
                 lease,
                 retention: Retention::default(),
+                archive: None,
                 stop_deadline: DEFAULT_STOP_DEADLINE,
                 patience: DEFAULT_PATIENCE,
                 ending: Ending::WhenStopped,
@@ -295,13 +369,13 @@ impl Relay {
             },
             settings: Settings::new(Vec::new(), Vec::new()),
             routes: Vec::new(),
-            forward: None,
+            forward: Vec::new(),
         }
     }
 
     /// A hand on the relay while it runs.
     pub fn handle(&self) -> RelayHandle {
-        RelayHandle(Arc::clone(&self.shared))
+        RelayHandle(Arc::clone(&self.ended.0))
     }
 
     /// Relays until `stop` is cancelled, then finishes what is in flight, releases its lanes and ends.
@@ -314,9 +388,9 @@ impl Relay {
     /// panic in the store's client ended one of its tasks: like a crash, what was in flight is repeated by the next
     /// relay, once the lease has run out.
     pub async fn run(self, stop: CancellationToken) -> Result<Summary> {
-        let mut settings = self.settings;
+        let Self { plan, mut settings, ended } = self;
         settings.seed = uuid::Uuid::new_v4().as_u64_pair().0;
-        let _ended = Ended(Arc::clone(&self.shared));
-        RelayLoop::new(self.plan, Machine::new(settings), self.shared, Clock::start(), stop).run().await
+        let shared = Arc::clone(&ended.0);
+        RelayLoop::new(plan, Machine::new(settings), shared, Clock::start(), stop).run().await
     }
 }

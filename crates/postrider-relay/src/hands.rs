@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use crate::builder::Plan;
 use crate::clock::Clock;
-use crate::housekeeper::{Duty, Rest, keep_house};
+use crate::housekeeper::{Duty, Keeping, Rest, keep_house};
 use crate::leaseholder::{LeaseNews, LeaseOrder, Leaseholder};
 use crate::publisher::Publisher;
 use crate::reader::read_all;
@@ -87,7 +87,8 @@ impl Hands {
         tasks.start("leaseholder", holder.keep(orders));
         tasks.start("reader", read_all(store(), asked_reads, tell.clone()));
         tasks.start("settler", settle_all(store(), asked_settles, tell.clone()));
-        tasks.start("housekeeper", keep_house(store(), plan.retention, on_duty, asked_counts, tell.clone()));
+        let keeping = Keeping { retention: plan.retention, archive: plan.archive.clone() };
+        tasks.start("housekeeper", keep_house(store(), keeping, on_duty, asked_counts, tell.clone()));
         let publisher = Publisher::new(plan.outlets.clone(), tell);
         Self { signals, reads, settles, leases, duty, counts, publisher, tasks, patience: plan.lease }
     }

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_core::{Error, ErrorKind, Lane, Operator, Result, Retention, Store, StoreStatus};
+use postrider_core::{Archive, Lane, Operator, Pruned, Result, Retention, Store, StoreStatus};
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 
+use crate::archiving::{Archiving, within};
 use crate::hands::Signal;
 use crate::snapshot::Left;
 use crate::telemetry;
@@ -25,7 +26,8 @@ const PRUNE_BATCH: u32 = 1_000;
 const PRUNE_PAUSE: Duration = Duration::from_millis(50);
 /// Counts are exact up to here.
 const COUNT_BOUND: u32 = 10_000;
-/// How long one look or one removal may take. One that takes longer is given up with its connection.
+/// How long one look, one removal, or one write into the archive may take. One that takes longer is given up, with the
+/// connection.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Whether this relay does the housekeeping: the one that owns the first lane does.
@@ -42,10 +44,17 @@ impl Duty {
     }
 }
 
+/// How long what is settled is kept, and where it goes then.
+#[derive(Debug)]
+pub(crate) struct Keeping {
+    pub(crate) retention: Retention,
+    pub(crate) archive: Option<Arc<dyn Archive>>,
+}
+
 /// Keeps house until the asking end is dropped. A message on `asked` wants to know whether the outbox is empty.
 pub(crate) async fn keep_house(
     store: Arc<dyn Store>,
-    retention: Retention,
+    keeping: Keeping,
     mut duty: watch::Receiver<Duty>,
     mut asked: mpsc::UnboundedReceiver<()>,
     signals: mpsc::UnboundedSender<Signal>,
@@ -53,6 +62,7 @@ pub(crate) async fn keep_house(
     let mut operator: Option<Box<dyn Operator>> = None;
     let mut next_round = Instant::now();
     let mut counts = Counts::beginning(next_round);
+    let mut archiving = Archiving::default();
     let mut was = Duty::Off;
     loop {
         tokio::select! {
@@ -76,7 +86,9 @@ pub(crate) async fn keep_house(
                     telemetry::store_is_shown_elsewhere();
                 }
                 was = duty;
-                if duty == Duty::On && let Err(error) = round(&store, &mut operator, &retention, &mut counts).await {
+                if duty == Duty::On
+                    && let Err(error) = round(&store, &mut operator, &keeping, &mut archiving, &mut counts).await
+                {
                     operator = None;
                     tracing::debug!(%error, "housekeeping could not be done this time");
                 }
@@ -88,7 +100,8 @@ pub(crate) async fn keep_house(
 async fn round(
     store: &Arc<dyn Store>,
     operator: &mut Option<Box<dyn Operator>>,
-    retention: &Retention,
+    Keeping { retention, archive }: &Keeping,
+    archiving: &mut Archiving,
     counts: &mut Counts,
 ) -> Result<()> {
     let began = Instant::now();
@@ -102,9 +115,17 @@ async fn round(
     let operator = hand(store, operator).await?;
     let end = Instant::now() + ROUND;
     loop {
-        let pruned = in_time(operator.prune(retention, PRUNE_BATCH)).await?;
-        let most = pruned.delivered.max(pruned.dead);
-        if most < u64::from(PRUNE_BATCH) || Instant::now() >= end {
+        let is_done = match archive {
+            Some(archive) => {
+                let archived = archiving.prune(&mut **operator, &**archive, retention, DEADLINE).await;
+                archived.inspect_err(telemetry::not_archived)? == Pruned::default()
+            }
+            None => {
+                let pruned = in_time(operator.prune(retention, PRUNE_BATCH)).await?;
+                pruned.delivered.max(pruned.dead) < u64::from(PRUNE_BATCH)
+            }
+        };
+        if is_done || Instant::now() >= end {
             return Ok(());
         }
         sleep(PRUNE_PAUSE).await;
@@ -152,8 +173,7 @@ async fn hand<'a>(
 }
 
 async fn in_time<T>(call: impl Future<Output = Result<T>>) -> Result<T> {
-    let late = || Err(Error::new(ErrorKind::Unavailable, "counting or pruning the outbox took too long"));
-    timeout(DEADLINE, call).await.unwrap_or_else(|_| late())
+    within(DEADLINE, "counting or pruning the outbox", call).await
 }
 
 /// What is left for relays to do.
@@ -198,17 +218,18 @@ fn left(status: &StoreStatus) -> Left {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::sync::Mutex;
 
     use postrider_core::{
-        Attempt, HeldLane, LaneCount, Measured, Message, Outcome, RelayId, Room, Settlement, Start, Term,
+        Attempt, ErrorKind, HeldLane, LaneCount, Measured, Message, Outcome, RelayId, Room, Settlement, Start, Term,
     };
     use postrider_stores::History;
     use postrider_stores::memory::MemoryStore;
     use postrider_testkit::troubled::{Trouble, TroubledStore};
 
     use super::*;
+    use crate::archiving::tests::{AT_ONCE, Kept, failing_removals, past};
 
     /// A status of which everything is nothing.
     fn nothing() -> StoreStatus {
@@ -284,7 +305,7 @@ mod tests {
     }
 
     /// An outbox with a history of so many messages, delivered long ago.
-    async fn delivered(count: usize) -> MemoryStore {
+    pub(crate) async fn delivered(count: usize) -> MemoryStore {
         let store = MemoryStore::new(LaneCount::ONE, History::Kept);
         store.enqueue_committed(&vec![Message::new("t", ""); count]);
         let me = RelayId(uuid::Uuid::from_u128(1));
@@ -313,16 +334,36 @@ mod tests {
 
     impl House {
         fn new(store: &MemoryStore, retention: Retention, trouble: Trouble) -> Self {
+            Self::scripted(store, Keeping { retention, archive: None }, move |_| trouble)
+        }
+
+        /// On duty, with an archive.
+        fn archiving(
+            store: &MemoryStore,
+            archive: &Arc<Kept>,
+            trouble: impl Fn(&'static str) -> Trouble + Send + Sync + 'static,
+        ) -> Self {
+            let archive = Some(Arc::clone(archive) as Arc<dyn Archive>);
+            let house = Self::scripted(store, Keeping { retention: AT_ONCE, archive }, trouble);
+            house.duty.send_replace(Duty::On);
+            house
+        }
+
+        fn scripted(
+            store: &MemoryStore,
+            keeping: Keeping,
+            trouble: impl Fn(&'static str) -> Trouble + Send + Sync + 'static,
+        ) -> Self {
             let (began, calls) = (Instant::now(), Arc::new(Mutex::new(Vec::new())));
             let script = Arc::clone(&calls);
             let store = TroubledStore::wrap(Arc::new(store.clone()), move |name| {
                 script.lock().unwrap().push((name, began.elapsed().as_secs()));
-                trouble
+                trouble(name)
             });
             let (duty, on_duty) = watch::channel(Duty::Off);
             let (asks, asked) = mpsc::unbounded_channel();
             let (tell, signals) = mpsc::unbounded_channel();
-            tokio::spawn(keep_house(store, retention, on_duty, asked, tell));
+            tokio::spawn(keep_house(store, keeping, on_duty, asked, tell));
             Self { duty, asks, signals, calls }
         }
 
@@ -370,6 +411,39 @@ mod tests {
         house.duty.send_replace(Duty::On);
         sleep(Duration::from_secs(15)).await;
         assert_eq!(house.moments("prune"), [0, 10]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn while_removing_fails_every_row_is_archived_once_and_it_is_removed_when_that_goes_again() {
+        let store = delivered(3).await;
+        let (archive, shown) = (Arc::new(Kept::default()), past(&store).await);
+        let house = House::archiving(&store, &archive, failing_removals(3));
+        sleep(Duration::from_secs(45)).await;
+        assert_eq!(house.moments("remove_past"), [0, 10, 20, 30]);
+        assert_eq!((past(&store).await, &*archive.rows.lock().unwrap()), (Vec::new(), &shown));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn showing_keeping_and_removing_have_their_time_each() {
+        let store = delivered(3).await;
+        let takes = DEADLINE * 2 / 3;
+        let archive = Arc::new(Kept { takes, ..Kept::default() });
+        let house = House::archiving(&store, &archive, move |name| match name {
+            "past" | "remove_past" => Trouble::Late(takes),
+            _ => Trouble::None,
+        });
+        sleep(DEADLINE * 4).await;
+        assert_eq!((house.moments("remove_past"), archive.rows.lock().unwrap().len()), (vec![40], 3));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_archive_that_hangs_holds_up_no_count_and_nothing_is_removed() {
+        let store = delivered(3).await;
+        let archive = Arc::new(Kept { takes: HOUR, ..Kept::default() });
+        let house = House::archiving(&store, &archive, |_| Trouble::None);
+        sleep(Duration::from_secs(65)).await;
+        assert_eq!((house.moments("status"), house.moments("remove_past")), (vec![0, 30, 60], Vec::new()));
+        assert_eq!(past(&store).await.len(), 3);
     }
 
     #[tokio::test(start_paused = true)]

@@ -27,10 +27,12 @@
 //! between the broker's acknowledgement and its record repeats it with the same id.
 
 mod absence;
+mod archiving;
 mod builder;
 mod causes;
 mod clock;
 mod dead_watch;
+mod events;
 mod hands;
 mod housekeeper;
 mod leaseholder;
@@ -47,7 +49,9 @@ mod stuck;
 pub mod telemetry;
 mod unanswered;
 
+pub use archiving::prune_archived;
 pub use builder::{Relay, RelayBuilder};
 pub use dead_watch::{DeadWatch, GaveUp};
+pub use events::{RelayEvent, RelayEvents};
 pub use postrider_core::machine::Ordering;
 pub use snapshot::{DestinationSnapshot, Left, RelayHandle, RelaySnapshot, RelayState, Summary};

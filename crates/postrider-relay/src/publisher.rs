@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use postrider_core::machine::{DestinationIndex, Event, Flight};
-use postrider_core::{Broker, Error, ErrorKind, Outgoing, Published};
+use postrider_core::{Broker, Destination, DestinationTemplate, Error, ErrorKind, Outgoing, Published};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -48,7 +48,7 @@ impl Publisher {
         let Some(outlet) = self.outlets.get(destination.get()).cloned() else { return };
         let signals = self.signals.clone();
         self.calls.spawn(async move {
-            let places: Vec<_> = outlet.template.fixed().into_iter().collect();
+            let places = place_of_all(&outlet.template);
             let broker = Arc::clone(&outlet.broker);
             let checked = guarded(async move { broker.check(&places).await }).await;
             let answer = checked
@@ -67,13 +67,25 @@ impl Publisher {
         self.calls.shutdown().await;
     }
 
-    /// Disconnects.
+    /// Disconnects, each broker once, however many destinations it has.
     pub(crate) async fn close(mut self) {
+        let mut brokers: Vec<Arc<dyn Broker>> = Vec::new();
         for outlet in self.outlets {
-            self.calls.spawn(async move { outlet.broker.close().await });
+            if !brokers.iter().any(|known| Arc::ptr_eq(known, &outlet.broker)) {
+                brokers.push(outlet.broker);
+            }
+        }
+        for broker in brokers {
+            self.calls.spawn(async move { broker.close().await });
         }
         while self.calls.join_next().await.is_some() {}
     }
+}
+
+/// Where every message goes, if that is one place: of several among which messages choose, one that is missing says
+/// nothing of the others.
+fn place_of_all(template: &DestinationTemplate) -> Vec<Destination> {
+    template.places().filter(|places| places.len() == 1).unwrap_or_default()
 }
 
 async fn call(broker: Arc<dyn Broker>, batch: Vec<Outgoing>) -> Vec<Published> {
@@ -98,9 +110,21 @@ async fn guarded<T: Send + 'static>(call: impl Future<Output = T> + Send + 'stat
 #[cfg(test)]
 mod tests {
     use postrider_brokers::memory::MemoryBroker;
-    use postrider_core::{DestinationName, DestinationTemplate};
+    use postrider_core::{AllowList, DestinationName, Placeholder};
 
     use super::*;
+
+    /// A place that only some messages would go to, and that is missing, must not keep the pause of the others from ending.
+    #[test]
+    fn a_look_asks_for_a_place_only_where_every_message_goes_there() {
+        let places = |text: &str, allowed: AllowList| {
+            place_of_all(&DestinationTemplate::allowing(text, &allowed).unwrap()).len()
+        };
+        let regions = AllowList::default().allow(Placeholder::Key, ["eu", "us"]).unwrap();
+        assert_eq!(places("orders", AllowList::default()), 1);
+        assert_eq!(places("orders.{key}", regions), 0);
+        assert_eq!(places("{topic}", AllowList::default()), 0);
+    }
 
     /// A destination may pause for weeks, and all that is done then is looking at it.
     #[tokio::test]

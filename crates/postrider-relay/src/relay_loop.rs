@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::builder::{Ending, Plan};
 use crate::clock::Clock;
+use crate::events::Teller;
 use crate::hands::{Hands, Signal};
 use crate::housekeeper::Duty;
 use crate::leaseholder::LeaseOrder;
@@ -27,6 +28,7 @@ pub(crate) struct RelayLoop {
     membership: Membership,
     hands: Hands,
     report: Report,
+    teller: Teller,
 }
 
 impl RelayLoop {
@@ -39,7 +41,8 @@ impl RelayLoop {
     ) -> Self {
         let hands = Hands::new(&plan, clock);
         let report = Report::new(plan.ending == Ending::WhenEmpty, plan.patience, plan.watch.clone());
-        Self { plan, machine, clock, stop, shared, membership: Membership::default(), hands, report }
+        let teller = Teller::new(Arc::clone(&shared.listeners));
+        Self { plan, machine, clock, stop, shared, membership: Membership::default(), hands, report, teller }
     }
 
     pub(crate) async fn run(mut self) -> Result<Summary> {
@@ -119,12 +122,15 @@ impl RelayLoop {
     }
 
     fn show(&mut self, now: Tick) {
+        self.teller.begin(now, &mut self.machine);
         for note in self.machine.take_notes() {
             if let Note::Fenced(held) = note {
                 drop(self.hands.leases.send(LeaseOrder::Release(vec![held])));
             }
+            self.teller.hear(&note);
             self.report.note(&note);
         }
+        self.teller.end(now, &self.machine);
         if let Some(snapshot) = self.report.show(now, &self.machine) {
             let duty = Duty::of(&snapshot.lanes);
             self.hands.duty.send_if_modified(|was| std::mem::replace(was, duty) != duty);
@@ -132,9 +138,10 @@ impl RelayLoop {
         }
     }
 
-    async fn end(self) -> Summary {
+    async fn end(mut self) -> Summary {
         let summary = self.report.summary(&self.machine);
         self.hands.put_down(self.machine.held()).await;
+        self.teller.finish();
         self.shared.set(self.report.last());
         summary
     }

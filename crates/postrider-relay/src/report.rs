@@ -33,6 +33,9 @@ pub(crate) struct Report {
     shown_at: Option<Tick>,
     asked_at: Option<Tick>,
     asking: bool,
+    /// Something was accepted since the last look at it, and when that look was.
+    accepts: bool,
+    accepted_at: Option<Tick>,
     ended: bool,
     left: Option<Left>,
     joined: bool,
@@ -52,6 +55,8 @@ impl Report {
             shown_at: None,
             asked_at: None,
             asking: false,
+            accepts: false,
+            accepted_at: None,
             ended: false,
             left: None,
             joined: false,
@@ -71,6 +76,7 @@ impl Report {
         match note {
             Note::Delivered(count) => snapshot.delivered += count,
             Note::Accepted(name, count) => {
+                self.accepts = true;
                 if let Some(found) = snapshot.destinations.iter_mut().find(|found| found.name == *name) {
                     found.accepted += count;
                 }
@@ -101,6 +107,7 @@ impl Report {
                 snapshot.store_error = None;
             }
             Note::Read(_)
+            | Note::DeliveredMessage(_)
             | Note::Nowhere { .. }
             | Note::SetAside(_)
             | Note::Paused(..)
@@ -154,6 +161,7 @@ impl Report {
             let known = before.destinations.iter().find(|known| known.name == view.name);
             DestinationSnapshot {
                 paused: view.paused.map(|(kind, text, since)| (kind, text, now.since(since))),
+                silent: view.silent_since.map(|since| now.since(since)),
                 accepted: known.map_or(0, |known| known.accepted),
                 failed: known.map_or(0, |known| known.failed),
                 last_failed: known.and_then(|known| known.last_failed.clone()),
@@ -176,12 +184,17 @@ impl Report {
     /// Whether to ask the store now if the outbox is empty.
     pub(crate) fn wants_count(&mut self, now: Tick, machine: &Machine) -> bool {
         let rests = self.asked_at.is_some_and(|asked| now.since(asked) < COUNT_EVERY);
+        if std::mem::take(&mut self.accepts) {
+            self.accepted_at = Some(now);
+        }
         if !self.until_empty || self.asking || rests || self.snapshot.state == RelayState::Stopping {
             return false;
         }
         let longest =
             self.snapshot.destinations.iter().filter_map(|found| found.paused.as_ref()).map(|(.., long)| *long);
-        if longest.max().is_some_and(|long| long >= self.patience) {
+        // While other destinations accept, they get what is theirs.
+        let others_go_on = self.accepted_at.is_some_and(|at| now.since(at) < self.patience);
+        if longest.max().is_some_and(|long| long >= self.patience) && !others_go_on {
             self.ended = true;
             return false;
         }

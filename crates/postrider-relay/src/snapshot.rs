@@ -7,6 +7,8 @@ use postrider_core::machine::Ordering;
 use postrider_core::{DestinationName, ErrorKind, Lane, MessageId, Topic};
 use tokio::sync::Notify;
 
+use crate::events::{Listeners, RelayEvents};
+
 /// What a relay is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RelayState {
@@ -46,6 +48,8 @@ pub struct DestinationSnapshot {
     pub name: DestinationName,
     /// Why it pauses and for how long already, if it does.
     pub paused: Option<(ErrorKind, String, Duration)>,
+    /// For how long it has answered nothing, if what waits for it leaves memory for that, so that others get room.
+    pub silent: Option<Duration>,
     /// Messages accepted since the start.
     pub accepted: u64,
     /// Publishes failed since the start.
@@ -123,6 +127,7 @@ pub struct Summary {
 pub(crate) struct Shared {
     snapshot: Mutex<RelaySnapshot>,
     pub(crate) hint: Notify,
+    pub(crate) listeners: Arc<Listeners>,
 }
 
 impl Shared {
@@ -131,7 +136,7 @@ impl Shared {
     }
 }
 
-/// Shows the relay as stopped however it ends: by itself, by an error, or because its future was dropped.
+/// Shows the relay as stopped however it ends: by itself, by an error, or because it or its future was dropped.
 #[derive(Debug)]
 pub(crate) struct Ended(pub(crate) Arc<Shared>);
 
@@ -140,6 +145,8 @@ impl Drop for Ended {
         let mut snapshot = self.0.snapshot.lock().unwrap_or_else(PoisonError::into_inner);
         snapshot.state = RelayState::Stopped;
         snapshot.lanes.clear();
+        drop(snapshot);
+        self.0.listeners.close();
     }
 }
 
@@ -152,6 +159,30 @@ impl RelayHandle {
     /// without harm: the relay would find them by itself within its poll interval.
     pub fn hint(&self) {
         self.0.hint.notify_one();
+    }
+
+    /// What happens from now on, message by message and lane by lane, bounded: the relay never waits for a listener, and one
+    /// that is too slow is told how many events it missed. Who asks before the relay runs hears everything. While nobody
+    /// listens it costs nothing; while somebody does, a delivered message stays in memory until that is recorded.
+    ///
+    /// ```no_run
+    /// # use postrider_relay::{Relay, RelayEvent};
+    /// # async fn example(relay: Relay) {
+    /// let mut events = relay.handle().events();
+    /// tokio::spawn(async move {
+    ///     while let Some(event) = events.next().await {
+    ///         match event {
+    ///             RelayEvent::Delivered { id, topic, .. } => println!("{topic} {id} is delivered"),
+    ///             RelayEvent::Dead(dead) => println!("given up: {}", dead.error),
+    ///             RelayEvent::Missed(count) => println!("{count} events were missed"),
+    ///             _ => {}
+    ///         }
+    ///     }
+    /// });
+    /// # }
+    /// ```
+    pub fn events(&self) -> RelayEvents {
+        self.0.listeners.listen()
     }
 
     /// The relay as it is now.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use metrics::{counter, gauge, histogram};
 use postrider_core::machine::Note;
-use postrider_core::{DeadReason, DestinationName, ErrorKind, Finding, Level, Start, StoreStatus};
+use postrider_core::{DeadReason, DestinationName, Error, ErrorKind, Finding, Level, Start, StoreStatus};
 
 use crate::causes::Cause;
 use crate::leaseholder::LeaseNews;
@@ -178,8 +178,8 @@ pub(crate) fn note(note: &Note, cause: Option<&Cause>) {
                 None => tracing::info!(%id, attempts, after_ms, "message will be tried again"),
             }
         }
-        // Its retry follows and says why.
-        Note::Nowhere { .. } => {}
+        // Its retry follows and says why; of what is delivered the number is noted too.
+        Note::Nowhere { .. } | Note::DeliveredMessage(_) => {}
         Note::Dead { id, row, topic, reason, text, .. } => {
             counter!(DEAD, "reason" => reason.as_str()).increment(1);
             let id = id.map(|id| id.to_string()).unwrap_or_default();
@@ -216,6 +216,11 @@ pub(crate) fn note(note: &Note, cause: Option<&Cause>) {
 /// Logs that the store did not answer, and why.
 pub(crate) fn store_away(kind: ErrorKind, text: &str) {
     tracing::warn!(%kind, error = %text, "the store did not answer; trying again");
+}
+
+/// Logs that what is past its retention could not be archived, or not be removed after it was.
+pub(crate) fn not_archived(error: &Error) {
+    tracing::warn!(%error, "what is past its retention stays until it is archived and removed; trying again");
 }
 
 /// Logs that a read or a settle is not answered yet.

@@ -98,6 +98,8 @@ fn dead_letters_are_forwarded_only_where_they_have_a_destination() {
     let forwarded = |builder: RelayBuilder| builder.on_dead(TopicPattern::every(), OnDead::Forward);
     refused(forwarded(relay()), "no destination is given for them");
     goes(forwarded(forwarding(relay())));
+    let twice = forwarding(relay()).forward_to(DestinationName::new("buried"), broker(), DestinationTemplate::topic());
+    refused(forwarded(twice), "\"dead\" and \"buried\"");
     goes(relay().on_dead(TopicPattern::every(), OnDead::Skip));
 }
 
@@ -105,4 +107,38 @@ fn dead_letters_are_forwarded_only_where_they_have_a_destination() {
 fn a_route_leads_to_a_destination() {
     goes(relay().route(TopicPattern::every(), DestinationName::new("out")));
     refused(relay().route(TopicPattern::every(), DestinationName::new("elsewhere")), "\"elsewhere\"");
+}
+
+#[test]
+fn a_destination_to_which_no_route_leads_is_refused_but_that_of_dead_letters() {
+    let routed = |builder: RelayBuilder| builder.route(TopicPattern::every(), DestinationName::new("out"));
+    refused(routed(to(relay(), "lonely")), "no route leads to the destination \"lonely\"");
+    refused(to(of_lanes(8), ""), "an empty name");
+    goes(routed(forwarding(relay())));
+}
+
+#[test]
+fn two_destinations_that_are_one_place_for_the_same_topic_are_refused() {
+    let shared = broker();
+    let two = |broker: &Arc<dyn Broker>, other: &Arc<dyn Broker>, places: [&str; 2], topics: [&str; 2]| {
+        let place = |text: &str| DestinationTemplate::parse(text).unwrap();
+        let pattern = |text: &str| TopicPattern::parse(text).unwrap();
+        of_lanes(8)
+            .destination(DestinationName::new("a"), Arc::clone(broker), place(places[0]))
+            .destination(DestinationName::new("b"), Arc::clone(other), place(places[1]))
+            .route(pattern(topics[0]), DestinationName::new("a"))
+            .route(pattern(topics[1]), DestinationName::new("b"))
+    };
+    let one = |places, topics| two(&shared, &shared, places, topics);
+    for (places, topics) in [
+        (["{topic}", "{topic}"], ["#", "orders.#"]),
+        (["events", "events"], ["orders.*", "*.placed"]),
+        (["{topic}", "orders.placed"], ["orders.#", "orders.placed"]),
+    ] {
+        refused(one(places, topics), "a message would arrive there twice");
+    }
+    goes(one(["{topic}", "{topic}"], ["stock.#", "orders.#"]));
+    goes(one(["{topic}", "copy.{topic}"], ["#", "#"]));
+    goes(one(["{topic}", "orders.placed"], ["orders.#", "stock"]));
+    goes(two(&shared, &broker(), ["{topic}", "{topic}"], ["#", "#"]));
 }

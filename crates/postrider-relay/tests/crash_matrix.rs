@@ -136,14 +136,35 @@ async fn a_relay_over_postgresql_may_die_in_any_call() {
     else {
         return;
     };
-    // Each of these crashes costs eight connections; the miniature plays every third.
-    let stride = if std::env::var_os("POSTRIDER_FULL").is_some() { 1 } else { 3 };
-    let matrix = crash_matrix::run(stride, async |call, moment| {
+    let matrix = crash_matrix::run(stride(), async |call, moment| {
         let url = server.fresh_database().await.unwrap();
         crash(fresh(&url).await, call, moment).await
     })
     .await;
-    println!("postgres: crash points: {} in {:?}; repeats: {}", matrix.hit(), matrix.points, matrix.repeats);
+    many_calls_were_fatal("postgres", &matrix);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_relay_over_mariadb_may_die_in_any_call() {
+    let Some(server) = installed("crash matrix over MariaDB", postrider_testkit::servers::mariadb::shared().await)
+    else {
+        return;
+    };
+    let matrix = crash_matrix::run(stride(), async |call, moment| {
+        let database = server.create_database().await.unwrap();
+        crash(fresh(&server.url_for(&database)).await, call, moment).await
+    })
+    .await;
+    many_calls_were_fatal("mariadb", &matrix);
+}
+
+/// Each of these crashes costs a server eight connections; the miniature plays every third.
+fn stride() -> usize {
+    if std::env::var_os("POSTRIDER_FULL").is_some() { 1 } else { 3 }
+}
+
+fn many_calls_were_fatal(store: &str, matrix: &Matrix) {
+    println!("{store}: crash points: {} in {:?}; repeats: {}", matrix.hit(), matrix.points, matrix.repeats);
     assert!(matrix.hit() >= 20, "only {} crash points", matrix.hit());
 }
 

@@ -82,11 +82,28 @@ pub const BACKENDS: &[Backend] = &[
     crate::sqlite::BACKEND,
 ];
 
-/// Every scheme there is and the feature it needs.
-const FEATURES: &[(&str, &str)] = &[("sqlite", "sqlite"), ("postgres", "postgres"), ("postgresql", "postgres")];
+/// A kind of store that exists, built into this program or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kind {
+    /// The cargo feature that builds it; in the library it is called `store-` and this.
+    pub feature: &'static str,
+    /// The schemes of its URLs.
+    pub schemes: &'static [&'static str],
+}
 
-/// Schemes of databases that people look for and no store of the binary has.
-const NOT_YET: &[&str] = &["mariadb", "mysql"];
+impl Kind {
+    /// Whether this program was built with it.
+    pub fn is_built_in(&self) -> bool {
+        BACKENDS.iter().any(|backend| backend.schemes.iter().any(|scheme| self.schemes.contains(scheme)))
+    }
+}
+
+/// Every kind of store that a URL can name, built into this program or not.
+pub const KINDS: &[Kind] = &[
+    Kind { feature: "sqlite", schemes: &["sqlite"] },
+    Kind { feature: "postgres", schemes: &["postgres", "postgresql"] },
+    Kind { feature: "mysql", schemes: &["mysql", "mariadb"] },
+];
 
 /// Opens the outbox that a URL names.
 ///
@@ -121,26 +138,29 @@ pub fn ddl(url: &str, options: &MigrateOptions) -> Result<String> {
     (backend(url)?.ddl)(options)
 }
 
-/// The store of a URL. Only the scheme of the URL is ever shown: the rest may hold a password.
+/// The store of a URL.
 fn backend(url: &str) -> Result<&'static Backend> {
+    find(BACKENDS, url)
+}
+
+/// The store of a URL among those that are built in. Only the scheme of the URL is ever shown: the rest may hold a
+/// password.
+fn find<'a>(built_in: &'a [Backend], url: &str) -> Result<&'a Backend> {
     let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
-    if let Some(backend) = BACKENDS.iter().find(|backend| backend.schemes.contains(&scheme)) {
+    if let Some(backend) = built_in.iter().find(|backend| backend.schemes.contains(&scheme)) {
         return Ok(backend);
     }
-    let compiled: Vec<&str> = BACKENDS.iter().flat_map(|backend| backend.schemes).copied().collect();
-    let compiled = if compiled.is_empty() { "none".to_owned() } else { compiled.join(", ") };
-    let text = match FEATURES.iter().find(|(known, _)| *known == scheme) {
-        Some((_, feature)) => format!(
-            "stores of the scheme {scheme:?} are not compiled in (compiled in: {compiled}); build with the feature \
-             {feature:?}"
+    let known: Vec<&str> = built_in.iter().flat_map(|backend| backend.schemes).copied().collect();
+    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+    let text = match KINDS.iter().find(|kind| kind.schemes.contains(&scheme)) {
+        Some(Kind { feature, .. }) => format!(
+            "stores of the scheme {scheme:?} need the feature {feature:?}, which this program was built without (built \
+             in: {known}); build it with --features {feature}"
         ),
         None if scheme.is_empty() || !scheme.chars().all(|c| c.is_ascii_alphanumeric()) => {
-            format!("the store's URL has no scheme; expected one such as sqlite:///path/app.db (known: {compiled})")
+            format!("the store's URL has no scheme; expected one such as sqlite:///path/app.db (built in: {known})")
         }
-        None if NOT_YET.contains(&scheme) => {
-            format!("stores of the scheme {scheme:?} are not supported yet (known: {compiled})")
-        }
-        None => format!("there is no store of the scheme {scheme:?} (compiled in: {compiled})"),
+        None => format!("there is no store of the scheme {scheme:?} (built in: {known})"),
     };
     Err(Error::new(ErrorKind::Config, text))
 }
@@ -157,11 +177,35 @@ mod tests {
         }
     }
 
-    #[cfg(not(feature = "postgres"))]
+    /// The same program, built without any store.
     #[test]
-    fn a_store_that_is_not_compiled_in_names_its_feature() {
-        let text = backend("postgresql://host/db").unwrap_err().to_string();
-        assert!(text.contains("feature \"postgres\""), "{text}");
+    fn a_store_that_is_not_built_in_names_its_feature() {
+        for kind in KINDS {
+            for scheme in kind.schemes {
+                let text = find(&[], &format!("{scheme}://user:hush@host/db")).unwrap_err().to_string();
+                assert!(text.contains(&format!("need the feature {:?}", kind.feature)), "{text}");
+                assert!(text.contains(&format!("--features {}", kind.feature)) && !text.contains("hush"), "{text}");
+            }
+        }
+    }
+
+    /// With a feature the scheme leads to its store, without it to the name of the feature.
+    #[test]
+    fn a_kind_is_found_by_its_scheme_where_it_is_built_in() {
+        for kind in KINDS {
+            for scheme in kind.schemes {
+                assert_eq!(backend(&format!("{scheme}://host/db")).is_ok(), kind.is_built_in(), "{scheme}");
+            }
+        }
+        assert_eq!(KINDS.iter().filter(|kind| kind.is_built_in()).count(), BACKENDS.len());
+        for (feature, is_on) in [
+            ("sqlite", cfg!(feature = "sqlite")),
+            ("postgres", cfg!(feature = "postgres")),
+            ("mysql", cfg!(feature = "mysql")),
+        ] {
+            let kind = KINDS.iter().find(|kind| kind.feature == feature).unwrap();
+            assert_eq!(kind.is_built_in(), is_on, "{feature}");
+        }
     }
 
     #[test]

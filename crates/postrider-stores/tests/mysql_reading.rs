@@ -11,8 +11,10 @@ use std::time::{Duration, Instant};
 use mysql::{Outbox, ROOM, Relay, ids, insert, payload, payloads};
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable as _;
-use postrider_core::{Closed, Key, Message, Outcome, Room, Row};
+use postrider_core::{Closed, Key, Message, Outcome, Pruned, Retention, Room, Row};
+use postrider_stores::History;
 use postrider_testkit::servers::mariadb::Mariadb;
+use postrider_testkit::suites::store::bench::dead;
 
 /// A number of the server's own counting.
 async fn counted(outbox: &Outbox<'_>, name: &str) -> i64 {
@@ -307,6 +309,31 @@ async fn the_applications_inserts_never_wait_while_the_relay_reads_and_settles()
     }
     assert_eq!(counted(&outbox, "Innodb_row_lock_waits").await - before, 0, "somebody waited");
     assert_eq!(counted(&outbox, "Innodb_deadlocks").await, 0);
+}
+
+/// A list of numbers makes every statement another one: prepared, each would take a place in the server's cache.
+#[tokio::test]
+async fn lists_of_what_is_archived_are_no_statements_to_be_prepared() {
+    let server = Mariadb::start().await.unwrap();
+    let outbox = Outbox::on(&server, 8, |options| options.history(History::Kept)).await;
+    let (mut relay, mut operator) = (Relay::joined(&outbox.store).await, outbox.operator().await);
+    let at_once = Retention { delivered: Some(Duration::ZERO), dead: Some(Duration::ZERO) };
+    let mut prepared = Vec::new();
+    for count in 1..=4 {
+        let messages = (0..2 * count).map(|n| Message::new("t", n.to_string()).key(format!("k{n}")));
+        outbox.enqueue(&messages.collect::<Vec<_>>()).await;
+        let rows = relay.read_all().await;
+        let (good, bad) = rows.split_at(count);
+        relay.settle(good, Outcome::Delivered).await;
+        relay.settle(bad, dead()).await;
+        let before = counted(&outbox, "Com_stmt_prepare").await;
+        let past = operator.past(&at_once, ROOM).await.unwrap();
+        let each = count as u64;
+        assert_eq!(operator.remove_past(&at_once, &past).await.unwrap(), Pruned { delivered: each, dead: each });
+        prepared.push(counted(&outbox, "Com_stmt_prepare").await - before);
+    }
+    assert!(prepared[0] > 0, "the server counts them: {prepared:?}");
+    assert_eq!(prepared[1..], [0, 0, 0], "each is prepared once");
 }
 
 #[tokio::test]

@@ -485,14 +485,6 @@ async fn fetched(outbox: &Outbox) -> i64 {
     outbox.sql(sql).await.parse().unwrap()
 }
 
-/// Scans of the index of exceptional rows, told when the sessions of the relay have ended.
-async fn probes(outbox: &Outbox, relay: Relay) -> i64 {
-    drop(relay);
-    outbox.sessions_ended().await;
-    let sql = "select idx_scan from pg_stat_user_indexes where indexrelname = 'postrider_outbox_exceptional'";
-    outbox.sql(sql).await.parse().unwrap()
-}
-
 #[tokio::test]
 async fn in_large_pages_no_row_looks_for_its_keys_head_while_no_key_has_one() {
     let outbox = Outbox::fresh().await;
@@ -502,7 +494,7 @@ async fn in_large_pages_no_row_looks_for_its_keys_head_while_no_key_has_one() {
     for expected in [1_000, 1_000, 500] {
         assert_eq!(relay.read().await.rows.len(), expected);
     }
-    let scans = probes(&outbox, relay).await;
+    let scans = outbox.probes(relay).await;
     assert!((1_000..1_100).contains(&scans), "{scans} scans: each row of the first page, and hardly more");
 }
 

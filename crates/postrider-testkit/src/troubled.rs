@@ -8,8 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use postrider_core::{
     DeadFilter, DeadGroup, Error, ErrorKind, Explained, Finding, HeldLane, Key, Lane, Leases, Message, MessageId,
-    Operator, Page, Position, Pruned, RelayId, Renewal, Result, Retention, Room, RowId, RowView, Settled, Settlement,
-    Settler, Source, Store, StoreProfile, StoreStatus, Subject,
+    Operator, Page, PastRow, Position, Pruned, RelayId, Renewal, Result, Retention, Room, RowId, RowView, Settled,
+    Settlement, Settler, Source, Store, StoreProfile, StoreStatus, Subject,
 };
 
 /// What happens to one call.
@@ -185,6 +185,10 @@ impl Operator for Troubled<dyn Operator> {
         call(&*self.script, "status", self.inner.status(bound)).await
     }
 
+    async fn topics(&mut self) -> Result<Vec<String>> {
+        self.inner.topics().await
+    }
+
     async fn explain(&mut self, subject: &Subject, timeout: Duration) -> Result<Vec<Explained>> {
         self.inner.explain(subject, timeout).await
     }
@@ -207,6 +211,14 @@ impl Operator for Troubled<dyn Operator> {
 
     async fn prune(&mut self, retention: &Retention, limit: u32) -> Result<Pruned> {
         call(&*self.script, "prune", self.inner.prune(retention, limit)).await
+    }
+
+    async fn past(&mut self, retention: &Retention, room: Room) -> Result<Vec<PastRow>> {
+        call(&*self.script, "past", self.inner.past(retention, room)).await
+    }
+
+    async fn remove_past(&mut self, retention: &Retention, rows: &[PastRow]) -> Result<Pruned> {
+        call(&*self.script, "remove_past", self.inner.remove_past(retention, rows)).await
     }
 
     async fn prunable(&mut self, retention: &Retention) -> Result<Pruned> {

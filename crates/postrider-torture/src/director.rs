@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_testkit::proxy::{Passage, Proxy};
+use postrider_testkit::proxy::Passage;
 use postrider_testkit::servers::process::Signal;
 use tokio::task::{JoinSet, LocalSet};
 use tokio::time::{Instant, sleep, timeout};
@@ -12,9 +12,10 @@ use crate::Fallible;
 use crate::fleet::{Fleet, Held, Report, Slot};
 use crate::moment::Moment;
 use crate::place::broker::Broker;
-use crate::place::store::Store;
+use crate::place::store::{Numbers, Store};
 use crate::plan::{Kind, Plan, Planned};
 use crate::record::Recorder;
+use crate::ways::Ways;
 
 /// An hour, ahead or behind.
 const CLOCK_OFF: i64 = 3600;
@@ -87,23 +88,21 @@ impl Director {
             }
             Kind::StoreCut | Kind::StoreHole | Kind::StoreSlow | Kind::StoreAnswer => {
                 let slot = self.any(draw);
-                let Some(proxy) = &slot.store else { return Ok(()) };
-                self.network(kind, lasts, draw, &slot, proxy).await
+                self.network(kind, lasts, draw, &slot, &slot.store).await
             }
             Kind::BrokerCut | Kind::BrokerHole | Kind::BrokerSlow | Kind::BrokerAnswer => {
                 let slot = self.any(draw);
-                let Some(proxy) = &slot.broker else { return Ok(()) };
-                self.network(kind, lasts, draw, &slot, proxy).await
+                self.network(kind, lasts, draw, &slot, &slot.broker).await
             }
             Kind::WriterCut => {
-                let Store::Postgres(place) = &*self.store else { return Ok(()) };
+                let Some(writers) = self.store.writers() else { return Ok(()) };
                 let fault = self.recorder.fault(kind, "the application".to_owned(), self.in_flight().await);
                 for _ in 0..3 {
-                    place.writers().lose_answer();
+                    writers.lose_answer();
                     sleep(Duration::from_millis(30)).await;
                 }
                 if draw.is_multiple_of(2) {
-                    place.writers().cut();
+                    writers.cut();
                 }
                 self.recorder.healed(fault);
                 Ok(())
@@ -112,6 +111,8 @@ impl Director {
             | Kind::DatabaseRestart
             | Kind::DatabaseBackend
             | Kind::DatabaseLock
+            | Kind::DatabaseDeadlock
+            | Kind::DatabaseNumbers
             | Kind::BrokerRestart
             | Kind::BrokerKill
             | Kind::BrokerPause
@@ -226,28 +227,28 @@ impl Director {
         })
     }
 
-    async fn network(&self, kind: Kind, lasts: Duration, draw: u64, slot: &Slot, proxy: &Proxy) -> Fallible<()> {
+    async fn network(&self, kind: Kind, lasts: Duration, draw: u64, slot: &Slot, ways: &Ways) -> Fallible<()> {
         let name = slot.facts().map(|facts| facts.name).unwrap_or_default();
         let fault = self.recorder.fault(kind, name, in_hand(slot).await.window);
         match kind {
-            Kind::StoreCut | Kind::BrokerCut => proxy.cut(),
+            Kind::StoreCut | Kind::BrokerCut => ways.cut(),
             Kind::StoreAnswer | Kind::BrokerAnswer => {
                 for _ in 0..=draw % 3 {
-                    proxy.lose_answer();
+                    ways.lose_answer();
                 }
             }
             Kind::StoreHole | Kind::BrokerHole => {
-                let ways = [Passage::Held, Passage::HeldToServer, Passage::HeldToClient];
-                proxy.pass(ways[usize::try_from(draw % 3).unwrap_or(0)]);
+                let held = [Passage::Held, Passage::HeldToServer, Passage::HeldToClient];
+                ways.pass(held[usize::try_from(draw % 3).unwrap_or(0)]);
                 sleep(lasts).await;
                 // Half of the holes end with what they held, half with a cut.
                 if draw.is_multiple_of(2) {
-                    proxy.cut();
+                    ways.cut();
                 }
                 slot.calm();
             }
             _ => {
-                proxy.pass(Passage::Slow(Duration::from_millis(100 + draw % 400)));
+                ways.pass(Passage::Slow(Duration::from_millis(100 + draw % 400)));
                 sleep(lasts).await;
                 slot.calm();
             }
@@ -264,22 +265,25 @@ impl Director {
     }
 
     async fn hurt_server(&self, kind: Kind, lasts: Duration, draw: u64) -> Fallible<()> {
-        match (kind, &*self.store) {
-            (Kind::DatabaseKill | Kind::DatabaseRestart, Store::Postgres(place)) => {
-                let mut server = place.server().lock().await;
-                if kind == Kind::DatabaseKill {
-                    server.kill9();
-                } else {
-                    server.stop();
-                }
+        match kind {
+            Kind::DatabaseKill => {
+                self.store.kill().await;
                 sleep(lasts).await;
-                server.restart().await?;
+                self.store.restart(Numbers::GoOn).await?;
             }
-            (Kind::DatabaseBackend, Store::Postgres(place)) => {
-                place.terminate_backends(draw).await?;
+            Kind::DatabaseRestart | Kind::DatabaseNumbers => {
+                let numbers = if kind == Kind::DatabaseNumbers { Numbers::GoBack } else { Numbers::GoOn };
+                self.store.stop().await;
+                sleep(lasts).await;
+                self.store.restart(numbers).await?;
             }
-            (Kind::DatabaseLock, store) => store.lock(lasts).await?,
-            (Kind::BrokerRestart | Kind::BrokerKill, _) => {
+            Kind::DatabaseBackend => self.store.terminate_backends(draw).await?,
+            Kind::DatabaseLock => self.store.lock(lasts).await?,
+            Kind::DatabaseDeadlock => {
+                let met = self.store.deadlock(lasts).await?;
+                self.recorder.open().deadlocks += met;
+            }
+            Kind::BrokerRestart | Kind::BrokerKill => {
                 // A server that would lose what it acknowledged is never killed.
                 if kind == Kind::BrokerKill && self.broker.survives_kill() {
                     self.broker.kill().await;
@@ -289,12 +293,12 @@ impl Director {
                 sleep(lasts).await;
                 self.broker.restart().await?;
             }
-            (Kind::BrokerPause, _) => {
+            Kind::BrokerPause => {
                 self.broker.pause().await;
                 sleep(lasts).await;
                 self.broker.resume().await;
             }
-            (Kind::BrokerRefuses, _) => {
+            Kind::BrokerRefuses => {
                 let refused = self.broker.refuse(draw).await;
                 sleep(lasts).await;
                 self.broker.accept().await?;

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +9,7 @@ use std::sync::{Arc, Mutex as Lock, PoisonError};
 use std::time::{Duration, Instant};
 
 use postrider_testkit::command::command;
-use postrider_testkit::proxy::{Passage, Proxy};
+use postrider_testkit::proxy::Passage;
 use postrider_testkit::servers::process::{Signal, signal};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -22,6 +21,7 @@ use crate::Fallible;
 use crate::place::broker::Broker;
 use crate::place::store::Store;
 use crate::settings::Settings;
+use crate::ways::Ways;
 use crate::writers::HOLD;
 
 /// What the preload of a clock that is off is called, where Debian puts it.
@@ -50,10 +50,10 @@ pub struct Fleet {
 pub struct Slot {
     /// Its number.
     pub number: usize,
-    /// Between the relay and the database; none where there is no server.
-    pub store: Option<Proxy>,
+    /// Between the relay and the database.
+    pub store: Ways,
     /// Between the relay and the broker.
-    pub broker: Option<Proxy>,
+    pub broker: Ways,
     generation: AtomicUsize,
     process: Arc<Mutex<Option<Running>>>,
     facts: Lock<Option<Facts>>,
@@ -108,14 +108,10 @@ impl Fleet {
     pub async fn prepare(settings: &Settings, store: &Arc<Store>, broker: &Arc<Broker>) -> Fallible<Arc<Self>> {
         let mut slots = Vec::new();
         for number in 0..=settings.relays {
-            let proxy = async |port: Option<u16>| match port {
-                Some(port) => Proxy::start(SocketAddr::from((Ipv4Addr::LOCALHOST, port)), b"").await.map(Some),
-                None => Ok(None),
-            };
             let slot = Slot {
                 number,
-                store: proxy(store.port()).await?,
-                broker: proxy(broker.port()).await?,
+                store: Ways::to(store.port()).await?,
+                broker: broker.ways(number).await?,
                 generation: AtomicUsize::new(0),
                 process: Arc::default(),
                 facts: Lock::default(),
@@ -151,16 +147,15 @@ impl Fleet {
         let name = format!("r{}-{generation}", slot.number);
         let (config, log) =
             (self.settings.out.join(format!("{name}.toml")), self.settings.out.join(format!("{name}.log")));
-        let port = |proxy: &Option<Proxy>| proxy.as_ref().map_or(0, Proxy::port);
         let mut text = format!(
             "[outbox]\nstore = \"{}\"\n[relay]\nname = \"{name}\"\nlease = \"{}ms\"\nmax_pause = \"1s\"\n\
              window_rows = {WINDOW_ROWS}\nstop_deadline = \"10s\"\n[retry]\nmax_attempts = 4\ninitial = \"100ms\"\nmaximum = \"1s\"\n\
              [[retry.topic]]\npattern = \"{HOLD}\"\nmax_attempts = 2\non_dead = \"hold\"\n\
              [retention]\ndead = \"1h\"\n\
              [admin]\nlisten = \"127.0.0.1:0\"\n[log]\nformat = \"json\"\n[broker.events]\n{}",
-            self.store.relay_url(port(&slot.store), &name),
+            self.store.relay_url(slot.store.ports().first().copied().unwrap_or(0), &name),
             self.settings.lease_ms,
-            self.broker.section(port(&slot.broker)),
+            self.broker.section(&slot.broker.ports()),
         );
         writeln!(text)?;
         fs::write(&config, text)?;
@@ -238,12 +233,8 @@ impl Slot {
 
     /// Nothing is in the way any more, but for the broker's ordinary latency.
     pub fn calm(&self) {
-        if let Some(store) = &self.store {
-            store.pass(Passage::Open);
-        }
-        if let Some(broker) = &self.broker {
-            broker.pass(Passage::Slow(LATENCY));
-        }
+        self.store.pass(Passage::Open);
+        self.broker.pass(Passage::Slow(LATENCY));
     }
 
     /// What its relay says of itself; none while it does not answer.

@@ -16,6 +16,7 @@ mod report;
 mod run;
 mod settings;
 mod watch;
+mod ways;
 mod writers;
 
 use std::process::ExitCode;

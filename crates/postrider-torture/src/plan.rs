@@ -61,11 +61,16 @@ kinds! {
     DatabaseBackend = "database-backend",
     /// Somebody locks the outbox table, or the whole file, for two seconds.
     DatabaseLock = "database-lock",
-    /// The broker is restarted in good order.
+    /// Somebody locks rows and lanes in the other order than the relays, again and again, and changed more than they did:
+    /// they are the ones whose transactions are undone.
+    DatabaseDeadlock = "database-deadlock",
+    /// The database is restarted and draws numbers again that rows had which left.
+    DatabaseNumbers = "database-numbers",
+    /// The broker, or one of its nodes, is restarted in good order.
     BrokerRestart = "broker-restart",
-    /// The broker gets SIGKILL.
+    /// The broker, or one of its nodes, gets SIGKILL.
     BrokerKill = "broker-kill",
-    /// The broker gets SIGSTOP, or answers nothing, for a while.
+    /// The broker or one of its nodes gets SIGSTOP, or answers nothing, for a while.
     BrokerPause = "broker-pause",
     /// The broker refuses everything for a while.
     BrokerRefuses = "broker-refuses",
@@ -74,7 +79,7 @@ kinds! {
 impl Kind {
     /// Whether it can happen to this pair.
     pub fn fits(self, store: StoreKind, broker: BrokerKind) -> bool {
-        let (server, network) = (store == StoreKind::Postgres, broker != BrokerKind::File);
+        let (server, network) = (store != StoreKind::Sqlite, broker != BrokerKind::File);
         match self {
             Self::RelayKill | Self::RelayTerm | Self::RelayPause | Self::DatabaseLock => true,
             // SQLite's time is that of the process that asks.
@@ -87,6 +92,8 @@ impl Kind {
             | Self::DatabaseKill
             | Self::DatabaseRestart
             | Self::DatabaseBackend => server,
+            // PostgreSQL's fence and its rows are locked by one statement, and its numbers never go back.
+            Self::DatabaseDeadlock | Self::DatabaseNumbers => store == StoreKind::Mariadb,
             // One process writes a file at a time.
             Self::RelayAdded
             | Self::BrokerCut
@@ -96,13 +103,16 @@ impl Kind {
             | Self::BrokerRestart
             | Self::BrokerPause
             | Self::BrokerRefuses => network,
-            Self::BrokerKill => broker == BrokerKind::Nats,
+            Self::BrokerKill => broker.is_killed(),
         }
     }
 
-    /// Whether a repeat may come of it. A graceful stop and a wrong clock are no excuse.
+    /// Whether a repeat may come of it. A graceful stop, a wrong clock and a deadlock are no excuse.
     pub fn excuses_repeats(self) -> bool {
-        !matches!(self, Self::RelayTerm | Self::RelayAdded | Self::RelayClock | Self::WriterCut)
+        !matches!(
+            self,
+            Self::RelayTerm | Self::RelayAdded | Self::RelayClock | Self::WriterCut | Self::DatabaseDeadlock
+        )
     }
 
     /// Whether it is done to every relay at once, and not to one of them.
@@ -113,6 +123,7 @@ impl Kind {
                 | Self::DatabaseRestart
                 | Self::DatabaseBackend
                 | Self::DatabaseLock
+                | Self::DatabaseNumbers
                 | Self::BrokerRestart
                 | Self::BrokerKill
                 | Self::BrokerPause
@@ -125,11 +136,16 @@ impl Kind {
         matches!(self, Self::RelayKill | Self::RelayPause)
     }
 
-    /// Whether the application's own database is part of it.
+    /// Whether the application's own database is part of it. Who locks rows and lanes is in no insert's way.
     pub fn touches_application(self) -> bool {
         matches!(
             self,
-            Self::WriterCut | Self::DatabaseKill | Self::DatabaseRestart | Self::DatabaseBackend | Self::DatabaseLock
+            Self::WriterCut
+                | Self::DatabaseKill
+                | Self::DatabaseRestart
+                | Self::DatabaseBackend
+                | Self::DatabaseLock
+                | Self::DatabaseNumbers
         )
     }
 
@@ -257,9 +273,10 @@ fn lasts(kind: Kind, lease: Duration, random: &mut Random) -> Duration {
         Kind::RelayAdded | Kind::RelayClock => between(random, 5.0, 12.0),
         Kind::StoreHole | Kind::BrokerHole => random.between(lease / 3, lease * 2),
         Kind::StoreSlow | Kind::BrokerSlow => between(random, 1.0, 4.0),
-        Kind::DatabaseKill | Kind::DatabaseRestart | Kind::BrokerRestart | Kind::BrokerKill => {
+        Kind::DatabaseKill | Kind::DatabaseRestart | Kind::DatabaseNumbers | Kind::BrokerRestart | Kind::BrokerKill => {
             between(random, 0.0, 1.5)
         }
+        Kind::DatabaseDeadlock => between(random, 1.0, 3.0),
         Kind::DatabaseLock => Duration::from_secs(2),
         Kind::BrokerPause | Kind::BrokerRefuses => between(random, 1.0, 5.0),
         Kind::StoreCut
@@ -275,11 +292,19 @@ fn lasts(kind: Kind, lease: Duration, random: &mut Random) -> Duration {
 mod tests {
     use super::*;
 
-    fn drawn(seed: u64, minutes: u64) -> Plan {
-        let kinds: Vec<Kind> =
-            Kind::ALL.iter().copied().filter(|kind| kind.fits(StoreKind::Postgres, BrokerKind::Nats)).collect();
+    const PAIR: (StoreKind, BrokerKind) = (StoreKind::Postgres, BrokerKind::Nats);
+
+    fn kinds((store, broker): (StoreKind, BrokerKind)) -> Vec<Kind> {
+        Kind::ALL.iter().copied().filter(|kind| kind.fits(store, broker)).collect()
+    }
+
+    fn drawn_for(pair: (StoreKind, BrokerKind), seed: u64, minutes: u64) -> Plan {
         let load = Duration::from_secs(60 * minutes);
-        Plan::draw(seed, &kinds, load, Duration::from_secs(3), Duration::from_millis(3500))
+        Plan::draw(seed, &kinds(pair), load, Duration::from_secs(3), Duration::from_millis(3500))
+    }
+
+    fn drawn(seed: u64, minutes: u64) -> Plan {
+        drawn_for(PAIR, seed, minutes)
     }
 
     #[test]
@@ -312,11 +337,12 @@ mod tests {
 
     #[test]
     fn ten_minutes_have_three_of_each_kind_and_sixty_in_all_outside_the_quiet_windows() {
-        for seed in 0..50 {
-            let plan = drawn(seed, 10);
+        let pairs = [PAIR, (StoreKind::Mariadb, BrokerKind::Kafka3)];
+        for (pair, seed) in pairs.into_iter().flat_map(|pair| (0..50).map(move |seed| (pair, seed))) {
+            let plan = drawn_for(pair, seed, 10);
             assert!(plan.faults.len() >= 60, "{}", plan.faults.len());
-            for kind in Kind::ALL {
-                let count = plan.faults.iter().filter(|fault| fault.kind == *kind).count();
+            for kind in kinds(pair) {
+                let count = plan.faults.iter().filter(|fault| fault.kind == kind).count();
                 assert!(count >= 3, "{} {count}", kind.name());
             }
             let disturbs = |at: Moment| plan.quiet.iter().any(|(from, until)| *from <= at && at < *until);

@@ -227,6 +227,8 @@ pub struct Record {
     pub stood_down: u64,
     /// Held keys that were replayed.
     pub replayed: u64,
+    /// Transactions that the database undid to end a deadlock.
+    pub deadlocks: u64,
     /// Sentences about what must not happen, by the invariant that forbids it.
     pub wrong: Vec<(&'static str, String)>,
 }

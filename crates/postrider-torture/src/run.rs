@@ -42,8 +42,8 @@ pub async fn run(asked: &Settings) -> Fallible<Verdict> {
         settings.relays = 1;
     }
     let recorder = Arc::new(Recorder::start());
-    let store = Arc::new(Store::start(settings.store, &settings.out).await?);
-    let broker = Arc::new(Broker::start(settings.broker, &settings.out, &recorder).await?);
+    let store = Arc::new(Store::start(&settings).await?);
+    let broker = Arc::new(Broker::start(&settings, &recorder).await?);
     let (kinds, not_run) = kinds(&settings, &broker)?;
     settings.faults = kinds.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(",");
     for what in &not_run {

@@ -14,6 +14,8 @@ use crate::plan::Kind;
 pub enum StoreKind {
     /// A private PostgreSQL.
     Postgres,
+    /// A private MariaDB.
+    Mariadb,
     /// A file.
     Sqlite,
 }
@@ -28,6 +30,17 @@ pub enum BrokerKind {
     Http,
     /// A file of JSON lines; one relay at a time.
     File,
+    /// A private Kafka of one node.
+    Kafka,
+    /// A private Kafka of three nodes, of which two must have a message; one of them is hurt at a time, in turn.
+    Kafka3,
+}
+
+impl BrokerKind {
+    /// Whether it is ended at once now and then, and not only stopped in good order.
+    pub fn is_killed(self) -> bool {
+        matches!(self, Self::Nats | Self::Kafka | Self::Kafka3)
+    }
 }
 
 /// Real relays, real servers, faults by a seed, and a verdict.

@@ -7,8 +7,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use postrider_testkit::servers::installed;
 use postrider_testkit::servers::process::find;
+use postrider_testkit::servers::{installed, kafka};
 
 /// Those that come often enough in half a minute.
 const FAULTS: &str = "relay-kill,relay-term,relay-pause,broker-cut,broker-answer-lost";
@@ -60,6 +60,29 @@ fn half_a_minute_of_torture_from_postgresql_to_nats_breaks_nothing() {
         return;
     }
     torture(&["--store", "postgres", "--broker", "nats"]);
+}
+
+#[test]
+fn half_a_minute_of_torture_from_mariadb_to_kafka_breaks_nothing() {
+    let what = "a short torture";
+    if installed(what, find("mariadb-install-db", &[], "mariadb-server")).is_none()
+        || installed(what, find("java", &[], "openjdk-17-jre-headless")).is_none()
+        || installed(what, kafka::libraries()).is_none()
+    {
+        return;
+    }
+    // It is not in the binary by default; a build that has it has Kafka too.
+    let prints = |relay: &PathBuf| {
+        let asked = Command::new(relay).args(["migrate", "--print", "--store", "mysql://u@localhost/d"]).output();
+        asked.unwrap().status.success()
+    };
+    if relay().is_some_and(|relay| !prints(&relay)) {
+        println!(
+            "NOT RUN: a short torture: the relay's program has no store for MariaDB; build it with --all-features"
+        );
+        return;
+    }
+    torture(&["--store", "mariadb", "--broker", "kafka"]);
 }
 
 #[test]

@@ -15,6 +15,7 @@
 //! | `relay` | the relay inside the application: `Relay` |
 //! | `store-sqlite`, `store-postgres`, `store-mysql`, `store-memory` | what that relay reads: [`stores`] |
 //! | `broker-http`, `broker-nats`, `broker-file`, `broker-stdout`, `broker-memory` | where it delivers to: `brokers` |
+//! | `testing` | for tests: what was enqueued, an outbox without a database, what would be delivered: `testing` |
 //!
 //! # Enqueue
 //!
@@ -105,13 +106,53 @@
 //! # }
 //! ```
 //!
+//! `relay.handle()` also tells what happens, message by message and lane by lane (`RelayHandle::events`), without ever
+//! slowing the relay:
+//!
+#![cfg_attr(all(feature = "relay", feature = "store-memory", feature = "broker-memory"), doc = "```")]
+#![cfg_attr(not(all(feature = "relay", feature = "store-memory", feature = "broker-memory")), doc = "```ignore")]
+//! # use std::sync::Arc;
+//! # use postrider::{DestinationName, DestinationTemplate, LaneCount, Message, brokers, stores};
+//! use postrider::{CancellationToken, Relay, RelayEvent};
+//!
+//! # #[tokio::main]
+//! # async fn main() -> postrider::Result<()> {
+//! # let store = stores::memory::MemoryStore::new(LaneCount::ONE, stores::History::Off);
+//! # store.enqueue_committed(&[Message::new("orders.placed", "7")]);
+//! # let broker = brokers::open(&brokers::BrokerConfig::new("memory:"))?;
+//! # let relay = Relay::builder(Arc::new(store))
+//! #     .destination(DestinationName::new("events"), broker, DestinationTemplate::topic())
+//! #     .until_empty()
+//! #     .build()?;
+//! let mut events = relay.handle().events();
+//! tokio::spawn(relay.run(CancellationToken::new()));
+//! let mut delivered = 0;
+//! while let Some(event) = events.next().await {
+//!     match event {
+//!         RelayEvent::Delivered { id, topic, .. } => {
+//!             println!("{topic} {id} is delivered");
+//!             delivered += 1;
+//!         }
+//!         RelayEvent::Dead(dead) => println!("given up: {}", dead.error),
+//!         RelayEvent::Missed(count) => println!("too slow: {count} events are missing"),
+//!         _ => {}
+//!     }
+//! }
+//! # assert_eq!(delivered, 1);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Several calls of `destination` give every message to several brokers or places, and `route` says which topics go to
+//! which; each is isolated from the others. A message is delivered when each of its destinations has accepted it.
+//!
 //! Any number of processes may do this: they share the lanes of the outbox, and what one of them leaves behind another
 //! takes over. [`Outbox`] and relay know nothing of each other; the table is all there is between them.
 //!
 //! # Any other language
 //!
-//! It writes a row into the same table, or calls `postrider_enqueue` on PostgreSQL: see `examples/from-sql` and
-//! `examples/from-python`.
+//! It writes a row into the same table, or calls `postrider_enqueue` on PostgreSQL, MySQL and MariaDB: see `docs/sql.md`,
+//! `examples/from-sql`, `examples/from-python`, and `examples/mysql-kafka` with Python, Node, PHP, Java and Go.
 
 mod batch;
 mod driver;
@@ -119,6 +160,8 @@ mod enqueue;
 mod error;
 mod migrate;
 mod outbox;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod trace;
 
 #[cfg(feature = "diesel-async")]
@@ -138,12 +181,16 @@ pub use outbox::Outbox;
 ))]
 pub use postrider_brokers as brokers;
 pub use postrider_core::{
-    Attempts, Attributes, Destination, DestinationName, DestinationTemplate, Error, ErrorKind, Headers, Invalid, Key,
-    LaneCount, Message, MessageId, OnDead, OnExpire, Result, RetryOverride, RetryPolicy, Timestamp, Topic,
-    TopicPattern,
+    AllowList, Archive, Attempts, Attributes, DeadReason, DeliveredView, Destination, DestinationName,
+    DestinationTemplate, Error, ErrorKind, Headers, Invalid, Key, Lane, LaneCount, Message, MessageId, OnDead,
+    OnExpire, PastRow, Placeholder, Result, Retention, RetryOverride, RetryPolicy, RowId, RowView, Store, Term,
+    Timestamp, Topic, TopicPattern,
 };
 #[cfg(feature = "relay")]
-pub use postrider_relay::{Ordering, Relay, RelayBuilder, RelayHandle, RelaySnapshot, RelayState, Summary};
+pub use postrider_relay::{
+    DeadWatch, GaveUp, Ordering, Relay, RelayBuilder, RelayEvent, RelayEvents, RelayHandle, RelaySnapshot, RelayState,
+    Summary,
+};
 pub use postrider_stores as stores;
 #[cfg(feature = "relay")]
 pub use tokio_util::sync::CancellationToken;

@@ -1,5 +1,6 @@
 //! `cargo xtask check`: what can be judged without running the product.
 
+mod backends;
 mod cargo;
 mod deny;
 mod files;
@@ -15,6 +16,7 @@ use crate::process::seconds;
 use crate::tree::Tree;
 use crate::{Result, table};
 
+pub use backends::prices;
 pub use files::{LOOP_CAP, LOOP_FILE, SIZE_CAP, line_counts};
 
 /// What a step found.
@@ -50,6 +52,7 @@ const STEPS: &[Step] = &[
     Step { name: "floors", does: "no crate imports upward or sideways", run: floors::step },
     Step { name: "sizes", does: "no file over 600 lines, the loop on one screen", run: files::sizes },
     Step { name: "names", does: "no module is called util, common, helpers, manager or types", run: files::names },
+    Step { name: "backends", does: "a backend touches no file that is not known", run: backends::step },
     Step { name: "traces", does: "no registry hosts and no paths of a machine", run: traces::step },
     Step { name: "deny", does: "bans, licences and sources of the dependencies", run: deny::rules },
     Step { name: "advisories", does: "known holes in the dependencies", run: deny::advisories },

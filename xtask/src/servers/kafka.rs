@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::Result;
 
-/// The version that is tested with; `crates/postrider-testkit/src/servers/kafka.rs` starts the same.
+/// The version that is tested with; `crates/postrider-testkit/src/servers/kafka/mod.rs` starts the same.
 const VERSION: &str = "4.3.1";
 /// What the table calls it.
 pub const NAME: &str = "kafka 4.3.1";
@@ -30,15 +30,12 @@ pub fn found() -> Option<PathBuf> {
     named.into_iter().chain(folders).map(file).find(|file| file.is_file())
 }
 
-/// Fetches it into a folder that also another user may read: as root, servers run as one.
+/// Fetches it into the cache folder.
 ///
 /// # Errors
 /// When Maven is not here, or does not get it.
 pub fn bring() -> Result<()> {
-    let cache = match super::is_root()? {
-        true => PathBuf::from("/var/cache/postrider"),
-        false => Path::new(&std::env::var_os("HOME").ok_or("no HOME to put Kafka into")?).join(".cache/postrider"),
-    };
+    let cache = super::cache()?;
     let (folder, work) = (cache.join(format!("kafka-{VERSION}")), cache.join("kafka-being-fetched"));
     let _ = fs::remove_dir_all(&work);
     fs::create_dir_all(&work)?;

@@ -21,6 +21,13 @@ mod main_5;
 mod main_6;
 mod main_7;
 mod main_8;
+mod mysql_kafka_0;
+mod mysql_kafka_1;
+mod mysql_kafka_2;
+mod mysql_kafka_3;
+mod mysql_kafka_4;
+mod mysql_kafka_5;
+mod mysql_kafka_6;
 mod step;
 
 use std::fmt::Write as _;
@@ -58,6 +65,13 @@ const SHOWS: &[&Show] = &[
     &fire_5::SHOW,
     &fire_6::SHOW,
     &fire_7::SHOW,
+    &mysql_kafka_0::SHOW,
+    &mysql_kafka_1::SHOW,
+    &mysql_kafka_2::SHOW,
+    &mysql_kafka_3::SHOW,
+    &mysql_kafka_4::SHOW,
+    &mysql_kafka_5::SHOW,
+    &mysql_kafka_6::SHOW,
 ];
 
 /// Runs the verb.
@@ -66,7 +80,7 @@ pub fn main(tree: &Tree, arguments: &[String]) -> Result<ExitCode> {
     let names: Vec<&String> = arguments.iter().filter(|word| *word != "--report").collect();
     let [name] = names.as_slice() else {
         for show in SHOWS {
-            println!("{:<7} {}", show.name, show.says);
+            println!("{:<14} {}", show.name, show.says);
         }
         return Ok(if names.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(2) });
     };

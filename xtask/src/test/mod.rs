@@ -14,6 +14,7 @@ use crate::tree::Tree;
 use crate::{Result, servers};
 
 pub use libtest::{Case, End};
+pub use rows::matches;
 
 /// How long the default run may take from nothing, on two cores.
 const WHOLE: Duration = Duration::from_secs(25 * 60);

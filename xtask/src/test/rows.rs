@@ -87,7 +87,7 @@ fn matching<'a>(row: &Row, suites: &'a [Suite]) -> Vec<&'a End> {
 }
 
 /// Whether a name fits a pattern in which `*` stands for anything, also for nothing.
-fn matches(pattern: &str, name: &str) -> bool {
+pub fn matches(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else { return false };
     let parts: Vec<&str> = parts.collect();

@@ -1,12 +1,15 @@
 //! A file of whole lines, whatever happens.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
+use jiff::Timestamp;
 use postrider_core::{Error, ErrorKind, Result};
+
+use super::rotation::{self, Rotation};
 
 /// How much is read at a time when the last whole line is looked for.
 const STEP: u64 = 64 << 10;
@@ -14,25 +17,44 @@ const STEP: u64 = 64 << 10;
 /// until it has become the program that it is to be.
 const LOCK_PATIENCE: Duration = Duration::from_millis(500);
 
+/// How many links are followed from one to the next, as many as Linux does.
+const LINKS: usize = 40;
+
 /// An append-only file that ends with a line break after every call that returned.
 #[derive(Debug)]
 pub(super) struct Lines {
+    /// The file itself: no link to it.
     path: PathBuf,
     /// None after a failed sync: what the kernel still holds is not known, so the file is opened anew.
     file: Option<File>,
     /// Where the last whole line ends.
     end: u64,
+    /// When its first line was written, as far as that is known.
+    began: SystemTime,
+    rotation: Rotation,
+}
+
+/// The file of a path, open: where its last whole line ends, and when it began.
+struct Opened {
+    file: File,
+    end: u64,
+    began: SystemTime,
 }
 
 impl Lines {
-    pub(super) fn open(path: PathBuf) -> Result<Self> {
-        let (file, end) = open(&path)?;
-        Ok(Self { path, file: Some(file), end })
+    pub(super) fn open(path: PathBuf, rotation: Rotation) -> Result<Self> {
+        let path = followed(path);
+        let Opened { file, end, began } = open(&path)?;
+        Ok(Self { path, file: Some(file), end, began, rotation })
     }
 
     /// Appends whole lines and syncs them. On an error nothing of them stays.
     pub(super) fn append(&mut self, text: &[u8]) -> Result<()> {
-        self.follow_rotation()?;
+        self.follow()?;
+        self.rotate_before(text.len() as u64)?;
+        if self.end == 0 {
+            self.began = SystemTime::now();
+        }
         let Some(file) = self.file.as_mut() else {
             return Err(Error::new(ErrorKind::Unavailable, format!("the file {} is not open", self.path.display())));
         };
@@ -56,7 +78,7 @@ impl Lines {
     }
 
     /// Begins a new file when ours was moved away or removed, and follows one that a foreign hand changed.
-    pub(super) fn follow_rotation(&mut self) -> Result<()> {
+    pub(super) fn follow(&mut self) -> Result<()> {
         if let Some(file) = &self.file
             && let Some(length) = same_file(file, &self.path)
         {
@@ -66,15 +88,60 @@ impl Lines {
             }
             return Ok(());
         }
+        self.begin()
+    }
+
+    /// Gives way to a new file where it is time for one. Whenever the process ends in between, every line that was
+    /// acknowledged stands in a whole file, under the old name or under the new one.
+    fn rotate_before(&mut self, more: u64) -> Result<()> {
+        let age = SystemTime::now().duration_since(self.began).unwrap_or_default();
+        if !self.rotation.is_due(self.end, more, age) {
+            return Ok(());
+        }
+        let Some(file) = &self.file else { return Ok(()) };
+        let broken = |error: io::Error| {
+            let text = format!("rotating {}; its folder must be writable, or set no rotation", self.path.display());
+            Error::new(kind_of_open(&error), text).because(error)
+        };
+        file.sync_data().map_err(broken)?;
+        let old = rotation::old_name(&self.path, Timestamp::now()).map_err(broken)?;
+        fs::rename(&self.path, &old).map_err(broken)?;
+        // The old name is durable before there is a new file: a crash of the machine cannot leave that alone.
+        sync_folder(&self.path).map_err(broken)?;
+        self.begin()?;
+        if let Some(keep) = self.rotation.keep
+            && let Err(error) = rotation::remove_oldest(&self.path, keep)
+        {
+            tracing::warn!(path = %self.path.display(), %error, "could not remove the oldest rotated files");
+        }
+        Ok(())
+    }
+
+    /// Opens what the path names now.
+    fn begin(&mut self) -> Result<()> {
         // The lock of the old file goes first: the new one may be the same file, opened again.
         self.file = None;
-        let (file, end) = open(&self.path)?;
-        (self.file, self.end) = (Some(file), end);
+        let Opened { file, end, began } = open(&self.path)?;
+        (self.file, self.end, self.began) = (Some(file), end, began);
         Ok(())
     }
 }
 
-fn open(path: &Path) -> Result<(File, u64)> {
+/// What a path names through links, whether it is there yet or not: a rotation would rename the link and not the file,
+/// and the folder that is synced would not be the file's.
+fn followed(path: PathBuf) -> PathBuf {
+    let mut end = path.clone();
+    for _ in 0..LINKS {
+        match fs::read_link(&end) {
+            Ok(target) => end = folder(&end).join(target),
+            Err(_) => break,
+        }
+    }
+    // A link below /proc may name what has no path.
+    if path.exists() && !end.exists() { path } else { end }
+}
+
+fn open(path: &Path) -> Result<Opened> {
     let doing = |what: &str| format!("{what} the file {}", path.display());
     let fresh = !path.exists();
     // No `append`: a failed batch is overwritten by the next one at the same place.
@@ -92,7 +159,11 @@ fn open(path: &Path) -> Result<(File, u64)> {
     match lock(&file) {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
-            let text = format!("another process writes {}; give each relay its own file", path.display());
+            let text = format!(
+                "another process writes {}, or another broker or archive of this one does; name another file: one \
+                 relay writes a file, and an archive and a file broker never share one",
+                path.display()
+            );
             return Err(Error::new(ErrorKind::Config, text));
         }
         Err(TryLockError::Error(error)) => {
@@ -101,10 +172,13 @@ fn open(path: &Path) -> Result<(File, u64)> {
     }
     let broken = |error: io::Error| Error::new(ErrorKind::Unavailable, doing("reading the end of")).because(error);
     let end = repair(&file).map_err(broken)?;
-    if fresh {
+    // An empty file may have been made by one who died before that.
+    if fresh || end == 0 {
         sync_folder(path).map_err(broken)?;
     }
-    Ok((file, end))
+    // Not every file system knows when a file was made.
+    let began = file.metadata().and_then(|metadata| metadata.created().or_else(|_| metadata.modified()));
+    Ok(Opened { file, end, began: began.unwrap_or_else(|_| SystemTime::now()) })
 }
 
 fn lock(file: &File) -> std::result::Result<(), TryLockError> {
@@ -154,8 +228,12 @@ fn repair(mut file: &File) -> io::Result<u64> {
 
 /// The name of a new file is durable only once its folder is synced.
 fn sync_folder(path: &Path) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
+    if cfg!(unix) { File::open(folder(path))?.sync_all() } else { Ok(()) }
+}
+
+/// The folder of a file.
+pub(super) fn folder(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// The length of our file, if the path still names it.

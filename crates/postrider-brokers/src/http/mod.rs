@@ -9,12 +9,13 @@
 //!
 //! **What is sent**: the user's headers, `content-type`, the `postrider-*` headers, `webhook-id`, `webhook-timestamp`
 //! (seconds, of this attempt) and, with a `secret`, `webhook-signature` (Standard Webhooks: `v1,` and base64 of the
-//! HMAC-SHA256 of `id.timestamp.body`, one per secret, parted by spaces). Headers that frame a request or carry its
+//! HMAC-SHA256 of `id.timestamp.body`, one per secret in their order, parted by spaces). Headers that frame a request or carry its
 //! credentials (`host`, `content-length`, `authorization`, `webhook-…`, …) can't be set by a message: it is rejected.
 //!
 //! **Where it goes**: the configured URL. A destination that begins with `/` is a path that is appended to the URL's
 //! path; any other destination (the default is the topic) does not change it. The attribute `http.path` of a message is
-//! appended after that. Neither may contain `..`, `//`, `?`, `#`, `%`, `\` or a blank.
+//! appended after that. Neither may contain `..`, `//`, `?`, `#`, `%`, `\` or a blank. Another attribute that begins with
+//! `http.` is rejected.
 //!
 //! **What answers mean**
 //!
@@ -29,7 +30,8 @@
 //! | no answer in time, connection lost after sending | `Unknown` |
 //!
 //! **Options**: `timeout` of one request (`"10s"`, to `"5m"`; half of it, at most 5 s, for the connection) ·
-//! `concurrency`, requests at once (16, to 256) · `secret`, one or two `whsec_…` parted by a blank · `token`, sent as
+//! `concurrency`, requests at once (16, to 256) · `secret`, one `whsec_…`, or up to four while one replaces another: a
+//! list, or one text with blanks or line breaks between them, the newest first · `token`, sent as
 //! `Authorization: Bearer` · `ca_file`, PEM certificates that are trusted beside the system's · `egress`: `"public"`
 //! (default: no private, loopback, link-local or reserved address, unless the URL itself says `localhost`, `127.…` or
 //! `[::1]`), `"any"`, or a list of addresses and networks allowed besides. A user and password in the URL are sent as
@@ -145,8 +147,17 @@ impl Broker for HttpBroker {
         if self.settings.url.scheme() == "http" && !self.settings.guard.is_loopback() {
             warn("messages travel unencrypted", "use https://");
         }
-        if self.settings.signer.is_none() {
-            warn("messages are not signed, so that anybody can send them", "set secret_file to a whsec_... secret");
+        match &self.settings.signer {
+            None => {
+                warn("messages are not signed, so that anybody can send them", "set secret_file to a whsec_... secret");
+            }
+            Some(signer) if signer.keys() > 1 => findings.push(Finding {
+                level: Level::Good,
+                subject: self.settings.shown.clone(),
+                found: format!("{} secrets sign each request", signer.keys()),
+                advice: "remove the older ones once every receiver knows the newest".to_owned(),
+            }),
+            Some(_) => {}
         }
         Ok(findings)
     }

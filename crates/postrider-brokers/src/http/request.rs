@@ -28,9 +28,19 @@ const OURS: [&str; 16] = [
     "webhook-signature",
 ];
 
+/// The attribute that says a path below the destination.
+const PATH: &str = "http.path";
+
 /// The URL of one message.
+///
+/// # Errors
+/// `Rejected` when a path is none, or the message asks of HTTP what it does not know.
 pub(super) fn url(settings: &Settings, outgoing: &Outgoing) -> Result<Url> {
-    below(settings, outgoing.destination.as_str(), outgoing.message.attributes.get("http.path"))
+    let attributes = &outgoing.message.attributes;
+    if let Some((name, _)) = attributes.iter().find(|(name, _)| name.starts_with("http.") && *name != PATH) {
+        return Err(Error::new(ErrorKind::Rejected, format!("the attribute {name:?}: expected {PATH}, the only one")));
+    }
+    below(settings, outgoing.destination.as_str(), attributes.get(PATH))
 }
 
 /// The configured URL with a destination and an `http.path` below it. Nothing but the path can change.
@@ -117,6 +127,10 @@ fn header_value(name: &str, value: &str) -> Result<HeaderValue> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use postrider_core::{Attempt, Destination, Lane, Message, Term};
+
     use super::*;
     use crate::config::BrokerConfig;
 
@@ -156,6 +170,27 @@ mod tests {
             let error = below(&settings, "", Some(bad)).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Rejected, "{bad:?}");
         }
+    }
+
+    #[test]
+    fn attributes_of_http_are_known_and_those_of_other_brokers_are_let_alone() {
+        let settings = settings("http://127.0.0.1:9/hooks");
+        let sent = |name: &str| {
+            let outgoing = Outgoing {
+                message: Arc::new(Message::new("t", "x").attribute(name, "placed")),
+                destination: Destination::new("t"),
+                attempt: Attempt(1),
+                lane: Lane(0),
+                term: Term(1),
+                given_up: None,
+            };
+            url(&settings, &outgoing)
+        };
+        assert_eq!(sent("http.path").unwrap().path(), "/hooks/placed");
+        assert_eq!(sent("kafka.partition").unwrap().path(), "/hooks");
+        let error = sent("http.pth").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Rejected);
+        assert!(error.story().contains("\"http.pth\": expected http.path"), "{error}");
     }
 
     #[test]

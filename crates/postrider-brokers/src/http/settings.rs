@@ -60,10 +60,13 @@ impl Settings {
             Duration::from_millis(100)..=Duration::from_secs(300),
         )?;
         let concurrency = options.number("concurrency", 16, 1..=256)?;
-        let signer = match options.secret("secret")? {
+        let signer = match options.secrets("secret")? {
             None => None,
             Some(secret) => Some(Signer::parse(&secret).ok_or_else(|| {
-                options.wrong("secret", "whsec_ and base64 of 24 to 64 bytes, or two of them parted by a blank")
+                options.wrong(
+                    "secret",
+                    "one to four times whsec_ and base64 of 24 to 64 bytes, the newest first, none twice",
+                )
             })?),
         };
         let bearer = options.secret("token")?.map(|token| Secret::new(format!("Bearer {}", token.reveal())));

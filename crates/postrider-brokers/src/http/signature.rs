@@ -8,7 +8,10 @@ use hmac::{Hmac, Mac};
 use postrider_core::Secret;
 use sha2::Sha256;
 
-/// The keys that sign: one, or two while they are being exchanged.
+/// The most keys that sign a request: each makes its header longer by 47 bytes.
+pub(super) const MOST_KEYS: usize = 4;
+
+/// The keys that sign: one, or while it is replaced the new one and then the old one.
 #[derive(Clone)]
 pub(super) struct Signer {
     keys: Vec<Hmac<Sha256>>,
@@ -21,10 +24,20 @@ impl fmt::Debug for Signer {
 }
 
 impl Signer {
-    /// Reads one or several secrets parted by white space: `whsec_` and base64 of 24 to 64 bytes.
+    /// Reads one to four secrets parted by white space, the newest first, none of them twice: `whsec_` and base64 of 24 to
+    /// 64 bytes.
     pub(super) fn parse(secrets: &Secret) -> Option<Self> {
-        let keys: Option<Vec<_>> = secrets.reveal().split_whitespace().map(key).collect();
-        keys.filter(|keys| !keys.is_empty()).map(|keys| Self { keys })
+        let words: Vec<&str> = secrets.reveal().split_whitespace().collect();
+        let is_twice = words.iter().enumerate().any(|(place, word)| words[..place].contains(word));
+        if is_twice || !(1..=MOST_KEYS).contains(&words.len()) {
+            return None;
+        }
+        words.into_iter().map(key).collect::<Option<Vec<_>>>().map(|keys| Self { keys })
+    }
+
+    /// How many keys sign.
+    pub(super) fn keys(&self) -> usize {
+        self.keys.len()
     }
 
     /// The value of `webhook-signature`: `v1,` and base64 of the HMAC-SHA256 of `id.timestamp.body`, once per key.
@@ -72,7 +85,11 @@ mod tests {
 
     #[test]
     fn a_secret_of_another_form_is_refused() {
-        for bad in ["", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_", "whsec_!!", "whsec_c2hvcnQ="] {
+        let twice = format!("{SECRET} {SECRET}");
+        let key = |byte: u8| format!("whsec_{}", STANDARD.encode([byte; 32]));
+        let five = [1, 2, 3, 4, 5].map(key).join(" ");
+        assert_eq!(Signer::parse(&Secret::new([1, 2, 3, 4].map(key).join("\n"))).unwrap().keys(), MOST_KEYS);
+        for bad in [&*twice, &*five, "", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_", "whsec_!!", "whsec_c2hvcnQ="] {
             assert!(Signer::parse(&Secret::new(bad)).is_none(), "{bad}");
         }
     }

@@ -27,11 +27,12 @@ pub(super) async fn look(
     names.sort_unstable();
     let Some(taken) = taken(&names, topics, destination) else { return Ok(Vec::new()) };
     if taken.is_empty() {
+        let example = destination.patterns("orders.placed").and_then(|places| places.first().cloned());
         let text = format!(
             "no topic at {} takes what the route sends for {topics}; create those that are sent to, such as: \
              kafka-topics.sh --create --topic {} --partitions 6 --replication-factor 3 --config min.insync.replicas=2",
             settings.shown,
-            destination.with_topic("orders.placed")
+            example.unwrap_or_else(|| destination.for_topic("orders.placed"))
         );
         return Err(Error::new(ErrorKind::Config, text));
     }
@@ -44,17 +45,27 @@ pub(super) async fn look(
 
 /// The names that a route can send to; none where that can't be told from the template.
 fn taken<'a>(names: &[&'a str], topics: &TopicPattern, destination: &DestinationTemplate) -> Option<Vec<&'a str>> {
-    let text = destination.with_topic(MARK);
-    let (before, after) = text.split_once(MARK).filter(|(_, after)| !after.contains(MARK))?;
+    let places = destination.patterns(MARK)?;
+    let can_be_told = |place: &String| !place.contains('*') && place.matches(MARK).count() <= 1;
+    if !places.iter().all(can_be_told) {
+        return None;
+    }
     let fits = |name: &&str| {
-        let topic = name.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
-        topic.is_some_and(|topic| topics.matches(topic))
+        places.iter().any(|place| match place.split_once(MARK) {
+            Some((before, after)) => {
+                let topic = name.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
+                topic.is_some_and(|topic| topics.matches(topic))
+            }
+            None => place == name,
+        })
     };
     Some(names.iter().filter(|name| fits(name)).copied().collect())
 }
 
 #[cfg(test)]
 mod tests {
+    use postrider_core::{AllowList, Placeholder};
+
     use super::*;
 
     #[test]
@@ -72,5 +83,17 @@ mod tests {
         }
         let twice = DestinationTemplate::parse("{topic}.{topic}").unwrap();
         assert_eq!(taken(&names, &TopicPattern::every(), &twice), None);
+    }
+
+    #[test]
+    fn topics_of_every_value_that_a_message_may_decide_are_found_where_they_are_listed() {
+        let names = ["eu.orders", "us.orders", "us.orders.placed", "orders"];
+        let allowing = |values: &[&str]| {
+            let allowed = AllowList::default().allow(Placeholder::Key, values.iter().copied()).unwrap();
+            DestinationTemplate::allowing("{key}.{topic}", &allowed).unwrap()
+        };
+        let topics = TopicPattern::parse("orders").unwrap();
+        assert_eq!(taken(&names, &topics, &allowing(&["eu", "us"])).unwrap(), ["eu.orders", "us.orders"]);
+        assert_eq!(taken(&names, &topics, &allowing(&["eu", "u*"])), None);
     }
 }

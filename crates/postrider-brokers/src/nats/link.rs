@@ -91,7 +91,7 @@ impl Link {
     async fn connect(&self) -> Result<(Client, jetstream::Context)> {
         let known = self.known.clone();
         let tried = self.known.clone();
-        let options = self.settings.client().event_callback(move |event| {
+        let options = self.settings.client()?.event_callback(move |event| {
             known.send_modify(|known| known.learn(&event));
             std::future::ready(())
         });
@@ -203,7 +203,7 @@ impl Known {
 }
 
 fn refused(text: &str) -> (ErrorKind, String) {
-    (ErrorKind::Config, format!("{text}; check token, user and password"))
+    (ErrorKind::Config, format!("{text}; check token, user and password, nkey or creds"))
 }
 
 /// What it means when an attempt to connect failed, by the client's words for it.

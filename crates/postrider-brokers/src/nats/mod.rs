@@ -27,13 +27,15 @@
 //! | connection lost, or no acknowledgement in time | `Unknown` |
 //!
 //! **Options**, also in the query of the URL: `stream`, the stream that must store the messages · `timeout` of an
-//! acknowledgement (`"5s"`, to `"1m"`) · `token` · `user` and `password` (or in the URL) · `ca_file`, PEM certificates
+//! acknowledgement (`"5s"`, to `"1m"`) · one way to log in: `token`; `user` and `password` (or in the URL); `nkey_seed`, of a
+//! user's nkey; `creds`, the text of a creds file with JWT and seed, so usually `creds_file` · `ca_file`, PEM certificates
 //! trusted beside the system's · `client_cert_file` and `client_key_file`, PEM, for servers that ask for them. `tls://`
 //! demands TLS; `nats://` uses it when the server asks for it.
 
 mod ack;
 mod findings;
 mod link;
+mod login;
 mod route;
 mod settings;
 mod window;

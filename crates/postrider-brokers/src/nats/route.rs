@@ -29,6 +29,9 @@ pub(super) async fn look(
     destination: &DestinationTemplate,
 ) -> Result<Vec<Finding>> {
     let (subjects, mut findings, mut names) = (subjects(topics, destination), Vec::new(), Vec::new());
+    if subjects.is_empty() {
+        return Ok(findings);
+    }
     for subject in &subjects {
         // The server names the streams that have a subject in common with this one.
         let answer: std::result::Result<Response<Names>, _> =
@@ -81,11 +84,18 @@ pub(super) async fn look(
 }
 
 /// The subjects of a route, as NATS writes patterns, so that none is missing: its wildcards stand for whole words, and
-/// `>` for at least one at the end.
+/// `>` for at least one at the end. None where messages may decide too much of them.
 fn subjects(topics: &TopicPattern, destination: &DestinationTemplate) -> Vec<String> {
     let pattern = topics.to_string();
-    let stem = pattern.strip_suffix(".#").map(|stem| destination.with_topic(stem));
-    stem.into_iter().chain([destination.with_topic(&pattern)]).map(|text| wildcards(&text)).collect()
+    let with = pattern.strip_suffix(".#").into_iter().chain([pattern.as_str()]);
+    let places: Option<Vec<Vec<String>>> = with.map(|topic| destination.patterns(topic)).collect();
+    let mut subjects: Vec<String> = Vec::new();
+    for subject in places.iter().flatten().flatten().map(|text| wildcards(text)) {
+        if !subjects.contains(&subject) {
+            subjects.push(subject);
+        }
+    }
+    subjects
 }
 
 fn wildcards(text: &str) -> String {
@@ -116,6 +126,8 @@ fn nowhere(settings: &Settings, subjects: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use postrider_core::{AllowList, MAX_PLACES, Placeholder};
+
     use super::*;
 
     #[test]
@@ -133,5 +145,23 @@ mod tests {
                 (TopicPattern::parse(topics).unwrap(), DestinationTemplate::parse(destination).unwrap());
             assert_eq!(subjects(&topics, &destination), expected, "{topics}");
         }
+    }
+
+    #[test]
+    fn what_messages_may_decide_is_asked_for_value_by_value() {
+        let allowing = |text: &str, values: &[&str]| {
+            let allowed = AllowList::default().allow(Placeholder::Key, values.iter().copied()).unwrap();
+            DestinationTemplate::allowing(text, &allowed).unwrap()
+        };
+        let topics = TopicPattern::parse("orders.*").unwrap();
+        assert_eq!(
+            subjects(&topics, &allowing("{key}.{topic}", &["eu", "us-*"])),
+            ["eu.orders.*", "*.orders.*"],
+            "a value that is not whole is a wildcard"
+        );
+        assert_eq!(subjects(&topics, &allowing("all.{key}", &["*"])), ["all.*"]);
+        let many: Vec<String> = (0..=MAX_PLACES).map(|n| n.to_string()).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        assert!(subjects(&topics, &allowing("all.{key}", &many)).is_empty());
     }
 }

@@ -9,6 +9,7 @@ use postrider_core::{Error, ErrorKind, Result, Secret};
 use rustls::ClientConfig;
 use url::Url;
 
+use super::login::Login;
 use crate::config::BrokerConfig;
 use crate::options::Options;
 use crate::tls::{self, Identity};
@@ -17,14 +18,6 @@ use crate::tls::{self, Identity};
 pub(super) const CONNECT: Duration = Duration::from_secs(5);
 /// The longest pause between two attempts to connect.
 const MAX_PAUSE: Duration = Duration::from_secs(2);
-
-/// How the relay proves who it is.
-#[derive(Debug, Clone)]
-pub(super) enum Login {
-    Nobody,
-    Token(Secret),
-    User(String, Secret),
-}
 
 /// The settings of one NATS broker.
 pub(super) struct Settings {
@@ -59,14 +52,7 @@ impl Settings {
         }
         let second = Duration::from_secs(1);
         let timeout = options.duration("timeout", second * 5, second / 10..=second * 60)?;
-        let login = match (options.secret("token")?, options.text("user")?, options.secret("password")?, in_url) {
-            (None, None, None, login) => login,
-            (Some(token), None, None, Login::Nobody) => Login::Token(token),
-            (None, Some(user), password, Login::Nobody) => {
-                Login::User(user, password.unwrap_or_else(|| Secret::new("")))
-            }
-            _ => return Err(options.wrong("user", "one way to log in: token, or user and password, or in the URL")),
-        };
+        let login = Login::parse(&options, in_url)?;
         let ca_file = options.text("ca_file")?;
         let identity = match (options.text("client_cert_file")?, options.text("client_key_file")?) {
             (None, None) => None,
@@ -85,7 +71,10 @@ impl Settings {
     }
 
     /// The options of the client.
-    pub(super) fn client(&self) -> ConnectOptions {
+    ///
+    /// # Errors
+    /// `Config` for creds that are none.
+    pub(super) fn client(&self) -> Result<ConnectOptions> {
         let options = ConnectOptions::new()
             .name("postrider")
             .retry_on_initial_connect()
@@ -97,11 +86,7 @@ impl Settings {
             .no_echo()
             .require_tls(self.tls_required)
             .tls_client_config(self.tls.clone());
-        match &self.login {
-            Login::Nobody => options,
-            Login::Token(token) => options.token(token.reveal().to_owned()),
-            Login::User(user, password) => options.user_and_password(user.clone(), password.reveal().to_owned()),
-        }
+        self.login.tell(options)
     }
 }
 

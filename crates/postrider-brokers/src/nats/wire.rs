@@ -31,9 +31,12 @@ pub(super) fn subject(destination: &Destination) -> Result<&str> {
 /// The payload and the headers of one message.
 ///
 /// # Errors
-/// `Rejected` when the message sets a header that is not its own.
+/// `Rejected` when the message sets a header that is not its own, or asks of NATS what it does not know.
 pub(super) fn publish(settings: &Settings, outgoing: &Outgoing) -> Result<PublishMessage> {
     let message = &outgoing.message;
+    if let Some((name, _)) = message.attributes.iter().find(|(name, _)| name.starts_with("nats.")) {
+        return Err(Error::new(ErrorKind::Rejected, format!("the attribute {name:?}: NATS has none; leave it out")));
+    }
     let mut headers = HeaderMap::new();
     for (name, value) in message.headers.iter() {
         if name.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("nats-")) {
@@ -78,7 +81,12 @@ fn no_header(name: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use postrider_core::{Attempt, Lane, Message, Term};
+
     use super::*;
+    use crate::config::BrokerConfig;
 
     #[test]
     fn a_value_of_two_lines_is_rejected_and_ends_nothing() {
@@ -86,6 +94,26 @@ mod tests {
             assert_eq!(header_value("x", bad.to_owned()).unwrap_err().kind(), ErrorKind::Rejected);
         }
         assert_eq!(header_value("x", "ü b".to_owned()).unwrap().as_str(), "ü b");
+    }
+
+    #[test]
+    fn an_attribute_of_nats_is_rejected_and_those_of_other_brokers_are_let_alone() {
+        let settings = Settings::parse(&BrokerConfig::new("nats://a")).unwrap();
+        let sent = |name: &str| {
+            let outgoing = Outgoing {
+                message: Arc::new(Message::new("t", "x").attribute(name, "1")),
+                destination: Destination::new("t"),
+                attempt: Attempt(1),
+                lane: Lane(0),
+                term: Term(1),
+                given_up: None,
+            };
+            publish(&settings, &outgoing).map(|_| ())
+        };
+        assert!(sent("kafka.partition").is_ok());
+        let error = sent("nats.retain").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Rejected);
+        assert!(error.story().contains("\"nats.retain\""), "{error}");
     }
 
     #[test]

@@ -27,7 +27,7 @@ impl Harness {
     /// A broker with further options, and a topic of its own.
     pub async fn start(further: &[(&str, &str)]) -> Self {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
-        let node = node().await.unwrap();
+        let node = node("a suite over Kafka").await.unwrap();
         let topic = format!("orders.placed.{}", NUMBER.fetch_add(1, Ordering::SeqCst));
         create_topic(&node.address, &topic, 2, &[("max.message.bytes", &TOPIC_LIMIT.to_string())]).await;
         let mut config = BrokerConfig::new(format!("kafka://admin:admin-password@{}", node.guarded))

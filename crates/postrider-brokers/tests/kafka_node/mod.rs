@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use postrider_testkit::servers::installed;
 use postrider_testkit::servers::kafka::{KafkaOptions, KafkaServer};
 use postrider_testkit::servers::process::ServerError;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
@@ -22,20 +23,20 @@ pub struct Node {
     pub guarded: String,
 }
 
-static NODE: OnceCell<Result<Node, String>> = OnceCell::const_new();
+static NODE: OnceCell<Node> = OnceCell::const_new();
 
-/// The node, running; or why there is none.
-pub async fn node() -> Result<&'static Node, &'static str> {
-    let node = NODE.get_or_init(start).await.as_ref().map_err(String::as_str)?;
+/// The node, running, for a test of this; none where there is no Kafka, which is said.
+pub async fn node(what: &str) -> Option<&'static Node> {
+    let node = installed(what, NODE.get_or_try_init(start).await)?;
     let mut server = node.server.lock().await;
     if !server.is_running() {
         server.restart().await.unwrap();
     }
     drop(server);
-    Ok(node)
+    Some(node)
 }
 
-async fn start() -> Result<Node, String> {
+async fn start() -> Result<Node, ServerError> {
     let user = |name: &str, word: &str| (name.to_owned(), word.to_owned());
     let options = KafkaOptions {
         users: vec![user("admin", "admin-password"), user("relay", PASSWORD), user("stranger", PASSWORD)],
@@ -44,14 +45,9 @@ async fn start() -> Result<Node, String> {
         extra: "auto.create.topics.enable=true".to_owned(),
         ..KafkaOptions::default()
     };
-    match KafkaServer::start_with(options).await {
-        Ok(server) => {
-            let (address, guarded) = (server.address(), server.address_with_password());
-            Ok(Node { server: Mutex::new(server), address, guarded })
-        }
-        Err(missing @ ServerError::NotInstalled { .. }) => Err(missing.to_string()),
-        Err(failed) => panic!("{failed}"),
-    }
+    let server = KafkaServer::start_with(options).await?;
+    let (address, guarded) = (server.address(), server.address_with_password());
+    Ok(Node { server: Mutex::new(server), address, guarded })
 }
 
 /// A client for what the tests set up.

@@ -42,6 +42,9 @@ pub(crate) struct DestinationReport {
     pub(crate) name: String,
     /// For how long it has been paused; none when it is not.
     pub(crate) paused_seconds: Option<f64>,
+    /// For how long it has answered nothing, where what waits for it left memory for that.
+    #[serde(default)]
+    pub(crate) silent_seconds: Option<f64>,
     /// Why it is paused.
     pub(crate) cause: Option<String>,
     /// The kind of that failure.

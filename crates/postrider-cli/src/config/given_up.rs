@@ -1,9 +1,11 @@
 //! What becomes of messages that are given up.
 
-use postrider_core::{OnDead, Secret, TopicPattern};
+use std::collections::BTreeSet;
+
+use postrider_core::{DestinationTemplate, OnDead, Secret, TopicPattern};
 
 use super::reader::Reader;
-use super::routing::pattern;
+use super::routing::{known, pattern};
 use super::{BrokerSection, Forward, Notify, Route};
 use crate::failure::Outcome;
 
@@ -17,7 +19,7 @@ pub(super) fn on_dead(read: &Reader<'_>) -> Outcome<Vec<(TopicPattern, OnDead)>>
         }
         // The first entry that matches decides, also by what it leaves unsaid.
         let word = read.maybe(&format!("{prefix}.on_dead")).unwrap_or_else(|| read.text("retry.on_dead"));
-        entries.push((pattern(read, &format!("{prefix}.pattern"), None)?, named(&word)));
+        entries.push((pattern(read, &format!("{prefix}.pattern"))?, named(&word)));
     }
     entries.push((TopicPattern::every(), named(&read.text("retry.on_dead"))));
     Ok(entries)
@@ -31,20 +33,29 @@ pub(super) fn forward(
     routes: &[Route],
 ) -> Outcome<Option<Forward>> {
     let path = "forward.broker";
-    let named = read.maybe(path);
-    if let Some(name) = named.as_ref().filter(|name| !brokers.iter().any(|broker| broker.name == **name)) {
-        let known: Vec<_> = brokers.iter().map(|broker| broker.name.as_str()).collect();
-        return Err(read.refuse(
-            path,
-            &format!("there is no [broker.{name}]"),
-            format!("write one of: {}", known.join(", ")),
-        ));
-    }
+    let named = read.maybe(path).map(|name| known(read, path, name, brokers)).transpose()?;
     if on_dead.iter().all(|(_, on_dead)| *on_dead != OnDead::Forward) {
         return Ok(None);
     }
-    let broker = named.or_else(|| routes.first().map(|route| route.broker.clone()));
-    Ok(broker.map(|broker| Forward { broker, destination: read.text("forward.destination") }))
+    let led: BTreeSet<&str> = routes.iter().map(|route| route.broker.as_str()).collect();
+    let led: Vec<&str> = led.into_iter().collect();
+    let broker = match (named, led.as_slice()) {
+        (Some(name), _) => name,
+        (None, []) => return Ok(None),
+        (None, [only]) => (*only).to_owned(),
+        (None, several) => {
+            return Err(read.refuse(
+                path,
+                "is missing: dead letters are to be forwarded, and the routes lead to several brokers",
+                format!("write one of: {}", several.join(", ")),
+            ));
+        }
+    };
+    let path = "forward.destination";
+    let destination = DestinationTemplate::parse(&read.text(path)).map_err(|what| {
+        read.refuse(path, &what, "write a place such as \"dead.{topic}\"; {topic} is the only placeholder here")
+    })?;
+    Ok(Some(Forward { broker, destination }))
 }
 
 /// Who is told of messages that are given up, if anybody is.

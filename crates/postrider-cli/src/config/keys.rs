@@ -27,6 +27,8 @@ pub(crate) enum Kind {
     Size,
     /// One of a few words.
     Choice(&'static [&'static str]),
+    /// A text, or several.
+    Texts,
 }
 
 impl Kind {
@@ -42,6 +44,7 @@ impl Kind {
             Self::DurationOrNever => "a length of time such as \"10s\" or \"7d\", or \"never\"".to_owned(),
             Self::Size => "a size such as \"512KiB\", \"1MiB\" or a number of bytes".to_owned(),
             Self::Choice(words) => format!("one of {}", words.join(", ")),
+            Self::Texts => "a text, or a list of texts".to_owned(),
         }
     }
 
@@ -153,10 +156,13 @@ pub(crate) const KEYS: &[Key] = &[
     listed("retry.topic[].on_expire", Kind::Choice(ON_EXPIRE), None, "As retry.on_expire, for these topics."),
     listed("retry.topic[].on_dead", Kind::Choice(ON_DEAD), None, "As retry.on_dead, for these topics."),
     listed("broker.*.url", Kind::Address, None, "Where messages go: stdout:, file:PATH, http(s)://..., nats://...; further keys are the broker's own options."),
-    listed("route[].topics", Kind::Text, Some("#"), "The topics this route is for."),
+    listed("route[].topics", Kind::Texts, Some("#"), "The topics this route is for. Every route that matches applies."),
     listed("route[].broker", Kind::Text, None, "The name of the broker; needless when there is only one."),
-    listed("route[].destination", Kind::Text, Some("{topic}"), "The place in the broker; {topic} stands for the message's topic."),
-    bare("forward.broker", Kind::Text, "out", "The name of the broker that gets forwarded dead letters; by default the one of the route."),
+    listed("route[].destination", Kind::Text, Some("{topic}"), "The place in the broker; {topic} stands for the message's topic, {key} and {header.NAME} for what the next keys allow."),
+    listed("route[].name", Kind::Text, None, "The destination's name in metrics, in status and in the table, where it must stay what it is; by default the broker's."),
+    listed("route[].allow.key", Kind::Texts, None, "The values that a message's key may put in the place of {key}; * stands for letters, digits, - and _."),
+    listed("route[].allow.header.*", Kind::Texts, None, "The same for the header of this name and {header.NAME}."),
+    bare("forward.broker", Kind::Text, "out", "The name of the broker that gets forwarded dead letters; needless when there is only one."),
     key("forward.destination", Kind::Text, Some("dead.{topic}"), "The place in it; {topic} stands for the message's topic."),
     bare("notify.url", Kind::Address, "https://hooks.example.com/dead", "Where messages that are given up are told, by HTTP POST, in batches."),
     secret("notify.secret", "Signs these requests as Standard Webhooks: whsec_..."),
@@ -164,6 +170,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("notify.egress", Kind::Text, Some("public"), "Which addresses may be connected to, as the option egress of the http broker: public, any, or networks parted by commas."),
     bare("retention.delivered", Kind::DurationOrNever, "7d", "How long delivered messages are kept; by default outbox.history."),
     key("retention.dead", Kind::DurationOrNever, Some("never"), "How long dead letters are kept."),
+    bare("retention.archive", Kind::Address, "file:archive.jsonl", "Where what is removed is kept before, as lines of JSON: file:PATH, with the options of the file broker in its query. By default it is kept nowhere."),
     key("admin.listen", Kind::Text, Some("127.0.0.1:9640"), "Where /metrics, /livez, /readyz and /status are served; off turns it off; beyond this machine it needs a token."),
     secret("admin.token", "The token that callers of the admin address present as `Authorization: Bearer`."),
     bare("admin.token_file", Kind::Text, "/run/secrets/postrider-admin", "A file that holds that token."),
@@ -184,6 +191,9 @@ pub(crate) fn shape(path: &str) -> String {
             Some((_, option)) => format!("broker.*.{option}"),
             None => path.to_owned(),
         };
+    }
+    if let Some((list, _)) = path.split_once("].allow.header.").filter(|(list, _)| list.starts_with("route[")) {
+        return format!("{}].allow.header.*", list.trim_end_matches(|c: char| c.is_ascii_digit()));
     }
     let mut shape = String::with_capacity(path.len());
     let mut inside = false;
@@ -237,6 +247,8 @@ mod tests {
     fn names_and_places_lead_to_the_table() {
         assert_eq!(find("retry.topic[12].pattern").map(|key| key.path), Some("retry.topic[].pattern"));
         assert_eq!(find("broker.events.url").map(|key| key.path), Some("broker.*.url"));
+        assert_eq!(find("route[3].allow.header.x-tenant").map(|key| key.path), Some("route[].allow.header.*"));
+        assert_eq!(find("route[3].allow.key").map(|key| key.path), Some("route[].allow.key"));
         assert!(find("retry.max_attempt").is_none());
     }
 }

@@ -64,6 +64,15 @@ impl Setting {
             Value::Datetime(_) | Value::Array(_) | Value::Table(_) => None,
         }
     }
+
+    /// A list of texts; a single text is a list of one.
+    pub(crate) fn texts(&self) -> Option<Vec<String>> {
+        match &self.value {
+            Value::Array(values) => values.iter().map(|value| Some(value.as_str()?.to_owned())).collect(),
+            Value::String(text) => Some(vec![text.clone()]),
+            _ => None,
+        }
+    }
 }
 
 /// Every value that is set, by path.
@@ -173,6 +182,12 @@ impl Layers {
         if NOT_SETTINGS.contains(&name) || injected(rest) || value.is_empty() {
             return Ok(());
         }
+        if name.contains('[') {
+            return Err(Failure::usage(
+                format!("the variable {} names an entry of a list", one_line(name)),
+                "write entries of lists, such as [[route]], into the file",
+            ));
+        }
         let origin = Origin::Variable(name.to_owned());
         let mut path = rest.to_ascii_lowercase().replace("__", ".");
         if let Some((broker, option)) = path.strip_prefix("broker.").and_then(|rest| rest.split_once('.')) {
@@ -215,6 +230,10 @@ fn flatten(path: String, value: Value, found: &mut Vec<(String, Value)>) {
                 return;
             }
             for (place, entry) in entries.into_iter().enumerate() {
+                // A route that says nothing is one all the same.
+                if path == "route" && entry.as_table().is_some_and(toml::Table::is_empty) {
+                    found.push((format!("{path}[{place}].topics"), Value::String("#".to_owned())));
+                }
                 flatten(format!("{path}[{place}]"), entry, found);
             }
         }
@@ -223,6 +242,10 @@ fn flatten(path: String, value: Value, found: &mut Vec<(String, Value)>) {
 }
 
 fn check(key: &Key, path: &str, setting: &Setting) -> Outcome<()> {
+    let list = setting.texts().filter(|_| key.kind == Kind::Texts && setting.value.is_array());
+    if list.is_some_and(|texts| !texts.is_empty() && texts.iter().all(|text| values::fits(key.kind, text))) {
+        return Ok(());
+    }
     let text = setting.text();
     let number = matches!(setting.value, Value::Integer(_) | Value::Float(_));
     // A bare number is a number, or bytes; anything else is text.
@@ -264,6 +287,14 @@ mod tests {
     }
 
     #[test]
+    fn a_variable_names_no_entry_of_a_list_however_far_out_it_is() {
+        for place in ["0", "1", "18446744073709551615"] {
+            let failure = variable(&format!("POSTRIDER_ROUTE[{place}]__TOPICS"), "x").unwrap_err();
+            assert!(failure.next.contains("into the file"), "{failure:?}");
+        }
+    }
+
+    #[test]
     fn variables_made_by_kubernetes_for_a_service_of_this_name_are_no_settings() {
         for name in
             ["POSTRIDER_SERVICE_HOST", "POSTRIDER_PORT_9640_TCP_ADDR", "POSTRIDER_PORT", "POSTRIDER_SERVICE_PORT_HTTP"]
@@ -292,6 +323,32 @@ mod tests {
     fn a_broken_file_is_named_with_its_line_and_without_its_content() {
         let failure = file("[outbox]\nstore = \"postgres://u:s3cret@db\n").unwrap_err();
         assert!(failure.what.contains("line 2") && !failure.what.contains("s3cret"), "{failure:?}");
+    }
+
+    #[test]
+    fn a_list_of_texts_may_be_one_text() {
+        let route = |values: &str| file(&format!("[[route]]\ntopics = {values}\n"));
+        let texts = |values: &str| route(values).unwrap().get("route[0].topics").unwrap().texts().unwrap();
+        assert_eq!(texts("\"a.#\""), ["a.#"]);
+        assert_eq!(texts("[\"a.#\", \"b\"]"), ["a.#", "b"]);
+        for wrong in ["[]", "[1]", "[\"\"]", "3", "[[\"a\"]]"] {
+            assert!(route(wrong).unwrap_err().next.contains("a list of texts"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_route_that_says_nothing_is_a_route() {
+        let layers = file("[[route]]\n[[route]]\nname = \"copies\"\n").unwrap();
+        assert_eq!(layers.get("route[0].topics").unwrap().text().as_deref(), Some("#"));
+        assert!(layers.any_below("route[1]."));
+    }
+
+    #[test]
+    fn what_messages_may_decide_is_read_by_the_name_of_its_header() {
+        let layers = file("[[route]]\nallow.key = \"a\"\nallow.header.\"x.region\" = [\"eu\"]\n").unwrap();
+        assert_eq!(layers.get("route[0].allow.header.x.region").unwrap().texts().unwrap(), ["eu"]);
+        let failure = file("[[route]]\nallow.keys = \"a\"\n").unwrap_err();
+        assert_eq!(failure.next, "did you mean route[].allow.key?");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The configuration: read in layers, checked once, then plain values.
 
+mod archive;
+mod creds;
 pub(crate) mod flags;
 mod given_up;
 pub(crate) mod keys;
@@ -21,7 +23,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use postrider_core::machine::Ordering;
-use postrider_core::{LaneCount, OnDead, Retention, RetryPolicy, Secret, TopicPattern};
+use postrider_core::{DestinationTemplate, LaneCount, OnDead, Retention, RetryPolicy, Secret, TopicPattern};
 
 use layers::Layers;
 
@@ -78,15 +80,29 @@ pub(crate) struct BrokerSection {
     pub(crate) options: toml::Table,
 }
 
-/// Which topics go where.
+/// Which topics go where: a destination.
 #[derive(Debug, Clone)]
 pub(crate) struct Route {
+    /// Its name, in the table and in metrics.
+    pub(crate) name: String,
     /// The topics.
-    pub(crate) topics: TopicPattern,
+    pub(crate) topics: Vec<TopicPattern>,
     /// The name of the broker.
     pub(crate) broker: String,
     /// The place in it.
-    pub(crate) destination: String,
+    pub(crate) destination: DestinationTemplate,
+}
+
+impl Route {
+    /// Whether messages of a topic go there.
+    pub(crate) fn leads(&self, topic: &str) -> bool {
+        self.topics.iter().any(|pattern| pattern.matches(topic))
+    }
+
+    /// The topics, as they were written.
+    pub(crate) fn spoken_topics(&self) -> String {
+        self.topics.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    }
 }
 
 /// Where dead letters are forwarded.
@@ -95,8 +111,11 @@ pub(crate) struct Forward {
     /// The name of the broker.
     pub(crate) broker: String,
     /// The place in it.
-    pub(crate) destination: String,
+    pub(crate) destination: DestinationTemplate,
 }
+
+/// What the destination of dead letters is called, in the table and in metrics.
+pub(crate) const DEAD_LETTERS: &str = "dead-letters";
 
 /// Who is told of messages that are given up.
 #[derive(Debug, Clone)]
@@ -150,6 +169,8 @@ pub(crate) struct Config {
     pub(crate) notify: Option<Notify>,
     /// How long what is settled is kept.
     pub(crate) retention: Retention,
+    /// The address of the archive of what retention removes, if there is one.
+    pub(crate) archive: Option<String>,
     /// The admin address.
     pub(crate) admin: Admin,
     /// How logs are written.

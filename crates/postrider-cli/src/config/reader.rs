@@ -26,6 +26,11 @@ impl Reader<'_> {
         self.maybe(path).unwrap_or_default()
     }
 
+    /// A list of texts, where somebody set one.
+    pub(super) fn texts(&self, path: &str) -> Option<Vec<String>> {
+        self.0.get(path)?.texts()
+    }
+
     pub(super) fn duration(&self, path: &str) -> Option<Duration> {
         values::duration(&self.maybe(path)?)
     }
@@ -39,7 +44,8 @@ impl Reader<'_> {
         Failure::usage(format!("{path}{origin}: {what}"), next)
     }
 
-    /// A secret: its own value, or the first line of the file that holds it.
+    /// A secret: its own value, or all of the file that holds it but for the line breaks at its end, because a file may hold
+    /// several.
     pub(super) fn secret(&self, path: &str) -> Outcome<Option<Secret>> {
         let file_path = format!("{path}_file");
         match (self.maybe(path), self.maybe(&file_path)) {

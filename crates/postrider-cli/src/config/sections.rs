@@ -7,6 +7,8 @@ use std::time::Duration;
 use postrider_core::machine::Ordering;
 use postrider_core::{Attempts, LaneCount, OnExpire, Retention, RetryPolicy, Secret};
 
+use super::archive::archive;
+use super::creds;
 use super::given_up::{forward, notify, on_dead};
 use super::layers::Layers;
 use super::reader::Reader;
@@ -37,6 +39,7 @@ pub(super) fn read(layers: Layers) -> Outcome<Config> {
         relay: relay(&read)?,
         topics: topics(&read, retry)?,
         forward: forward(&read, &on_dead, &brokers, &routes)?,
+        archive: archive(&read, &brokers)?,
         notify: notify(&read)?,
         on_dead,
         routes,
@@ -212,6 +215,7 @@ pub(super) fn names(config: &Config) -> BTreeSet<String> {
     let addresses = config.outbox.store.iter().chain(config.brokers.iter().map(|broker| &broker.url));
     let mut names: BTreeSet<String> = addresses.flat_map(|address| ordinary::names_of(address.reveal())).collect();
     names.extend(config.brokers.iter().map(|broker| broker.name.to_ascii_lowercase()));
+    names.extend(config.routes.iter().map(|route| route.name.to_ascii_lowercase()));
     names.extend(config.outbox.schema.iter().map(|schema| schema.to_ascii_lowercase()));
     names.insert(config.relay.name.to_ascii_lowercase());
     names
@@ -224,15 +228,67 @@ pub(super) fn secrets(config: &Config) -> Vec<String> {
     }
     if let Some(notify) = &config.notify {
         secrets.extend(redact::secrets_of(notify.url.reveal()));
-        secrets.extend(notify.secret.iter().map(|secret| secret.reveal().to_owned()));
+        // While one replaces another there are several.
+        let words = notify.secret.iter().flat_map(|secret| secret.reveal().split_whitespace());
+        secrets.extend(words.map(str::to_owned));
     }
     secrets.extend(config.admin.token.iter().map(|token| token.reveal().to_owned()));
     for broker in &config.brokers {
-        for (name, value) in &broker.options {
-            if let (true, Some(text)) = (redact::secret_option(name), value.as_str()) {
-                secrets.extend(text.split_whitespace().map(str::to_owned));
-            }
-        }
+        broker.options.iter().for_each(|(name, value)| secrets_below(name, value, &mut secrets));
     }
     secrets
+}
+
+/// The texts of an option that is secret by its name, however deep it stands.
+fn secrets_below(name: &str, value: &toml::Value, secrets: &mut Vec<String>) {
+    match value {
+        toml::Value::String(text) if redact::secret_option(name) => {
+            let words = text.split_whitespace().filter(|word| name != creds::TEXT || creds::is_secret(word));
+            secrets.extend(words.map(str::to_owned));
+        }
+        toml::Value::Array(values) => values.iter().for_each(|value| secrets_below(name, value, secrets)),
+        toml::Value::Table(table) => {
+            let is_secret = redact::secret_option(name);
+            for (inner, value) in table {
+                secrets_below(if is_secret { name } else { inner }, value, secrets);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secrets_with(settings: &[(&str, &str)]) -> Vec<String> {
+        let flags = settings.iter().map(|(path, value)| ((*path).to_owned(), (*value).to_owned(), "flag".to_owned()));
+        secrets(&read(Layers::read(None, [], flags).unwrap()).unwrap())
+    }
+
+    #[test]
+    fn of_a_creds_file_the_jwt_and_the_seed_are_secrets_and_its_prose_is_none() {
+        let (jwt, seed) = (format!("eyJ0eXAi.{}", "x".repeat(300)), format!("SU{}", "A".repeat(56)));
+        let creds = format!(
+            "-----BEGIN NATS USER JWT-----\n{jwt}\n------END NATS USER JWT------\n\n\
+             ************************* IMPORTANT *************************\n\
+             NKEY Seed printed below can be used to sign and prove identity.\n\
+             -----------------------------------------------------------------\n\
+             *****************************************************************\n\n\
+             -----BEGIN USER NKEY SEED-----\n{seed}\n------END USER NKEY SEED------\n"
+        );
+        let url = ("broker.bus.url", "nats://host");
+        assert_eq!(secrets_with(&[url, ("broker.bus.creds", creds.as_str())]), [jwt, seed]);
+        assert_eq!(secrets_with(&[url, ("broker.bus.password", "hunter2")]), ["hunter2"]);
+    }
+
+    #[test]
+    fn each_secret_that_signs_notifications_is_known_by_itself() {
+        let url = ("notify.url", "https://hooks.example.com/dead");
+        assert_eq!(secrets_with(&[url, ("notify.secret", "whsec_new whsec_old")]), ["whsec_new", "whsec_old"]);
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "whsec_new\nwhsec_old\n").unwrap();
+        let path = file.path().to_str().unwrap();
+        assert_eq!(secrets_with(&[url, ("notify.secret_file", path)]), ["whsec_new", "whsec_old"]);
+    }
 }

@@ -19,13 +19,13 @@ pub(crate) fn text(store: Option<&str>, broker: Option<&str>) -> String {
     let mut text = HEAD.to_owned();
     let mut section = "";
     for key in KEYS {
-        let (head, name) = key.path.rsplit_once('.').unwrap_or(("", key.path));
+        let (head, name) = placed(key.path);
         if head != section {
             section = head;
             text.push('\n');
             match head {
                 "broker.*" => text.push_str(BROKER),
-                "route[]" => text.push_str("# Which topics go where. This version takes one route; without any, every topic goes to the one broker.\n# [[route]]\n"),
+                "route[]" => text.push_str("# Which topics go where, one [[route]] for each destination; without any, every topic goes to the one broker.\n# [[route]]\n"),
                 "retry.topic[]" => text.push_str("# Other values for some topics; the first entry that matches wins.\n# [[retry.topic]]\n"),
                 head => {
                     let _ = writeln!(text, "[{head}]");
@@ -36,10 +36,18 @@ pub(crate) fn text(store: Option<&str>, broker: Option<&str>) -> String {
         let _ = match key.path {
             "outbox.store" => writeln!(text, "store = {}", quoted(store.unwrap_or("sqlite:app.db"))),
             "broker.*.url" => writeln!(text, "url = {}", quoted(broker.unwrap_or("stdout:"))),
-            _ => writeln!(text, "# {name} = {}", example(key)),
+            _ => writeln!(text, "# {} = {}", name.replace('*', "region"), example(key)),
         };
     }
     text
+}
+
+/// The section of a setting and its name there.
+fn placed(path: &str) -> (&str, &str) {
+    match path.strip_prefix("route[].") {
+        Some(name) => ("route[]", name),
+        None => path.rsplit_once('.').unwrap_or(("", path)),
+    }
 }
 
 fn example(key: &Key) -> String {
@@ -53,7 +61,9 @@ fn example(key: &Key) -> String {
         (None, "retry.topic[].max_age") => "1d",
         (None, "retry.topic[].on_expire") => "drop",
         (None, "retry.topic[].on_dead") => "hold",
-        (None, "route[].broker") => "out",
+        (None, "route[].broker" | "route[].name") => "out",
+        (None, "route[].allow.key") => "customer-*",
+        (None, "route[].allow.header.*") => return "[\"eu\", \"us-*\"]".to_owned(),
         (None, _) => key.example,
     };
     if key.kind.bare() { value.to_owned() } else { quoted(value) }

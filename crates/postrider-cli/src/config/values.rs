@@ -66,7 +66,7 @@ pub(crate) fn factor(text: &str) -> Option<f64> {
 /// Whether a text is a value of a kind.
 pub(crate) fn fits(kind: Kind, text: &str) -> bool {
     match kind {
-        Kind::Text | Kind::Secret | Kind::Address => !text.is_empty() && !text.contains('\0'),
+        Kind::Text | Kind::Texts | Kind::Secret | Kind::Address => !text.is_empty() && !text.contains('\0'),
         Kind::Count { least, most } => count(text, least, most).is_some(),
         Kind::Factor => factor(text).is_some(),
         Kind::Duration => duration(text).is_some(),

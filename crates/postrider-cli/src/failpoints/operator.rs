@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use postrider_core::{
-    DeadFilter, DeadGroup, Explained, Finding, Message, MessageId, Operator, Position, Pruned, Result, Retention,
-    RowView, StoreStatus, Subject,
+    DeadFilter, DeadGroup, Explained, Finding, Message, MessageId, Operator, PastRow, Position, Pruned, Result,
+    Retention, Room, RowView, StoreStatus, Subject,
 };
 
 use super::step;
@@ -17,6 +17,10 @@ pub(super) struct PointedOperator(pub(super) Box<dyn Operator>);
 impl Operator for PointedOperator {
     async fn status(&mut self, bound: u32) -> Result<StoreStatus> {
         step("count", self.0.status(bound)).await
+    }
+
+    async fn topics(&mut self) -> Result<Vec<String>> {
+        self.0.topics().await
     }
 
     async fn explain(&mut self, subject: &Subject, timeout: Duration) -> Result<Vec<Explained>> {
@@ -41,6 +45,14 @@ impl Operator for PointedOperator {
 
     async fn prune(&mut self, retention: &Retention, limit: u32) -> Result<Pruned> {
         step("retention", self.0.prune(retention, limit)).await
+    }
+
+    async fn past(&mut self, retention: &Retention, room: Room) -> Result<Vec<PastRow>> {
+        self.0.past(retention, room).await
+    }
+
+    async fn remove_past(&mut self, retention: &Retention, rows: &[PastRow]) -> Result<Pruned> {
+        step("retention", self.0.remove_past(retention, rows)).await
     }
 
     async fn prunable(&mut self, retention: &Retention) -> Result<Pruned> {

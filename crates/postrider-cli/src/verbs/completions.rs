@@ -9,8 +9,10 @@ use crate::failure::Outcome;
 use crate::output;
 
 /// For `--help`.
-pub(crate) const EXAMPLE: &str = "Example:
-  postrider completions bash > ~/.local/share/bash-completion/completions/postrider";
+pub(crate) const EXAMPLE: &str = "Examples, each for one user; a new shell has them:
+  postrider completions bash > ~/.local/share/bash-completion/completions/postrider
+  postrider completions fish > ~/.config/fish/completions/postrider.fish
+  postrider completions zsh  > ~/.zfunc/_postrider     # with `fpath+=~/.zfunc` before compinit in ~/.zshrc";
 
 /// Prints the completions of a shell.
 #[derive(Debug, Args)]

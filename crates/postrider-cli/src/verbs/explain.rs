@@ -55,9 +55,11 @@ impl Explain {
         }
         let found = operator.explain(&subject, timeout).await.map_err(|error| self.gave_up(&error, timeout))?;
         if self.json {
-            output::json::print(&json!({ "found": found.iter().map(standing::told_json).collect::<Vec<_>>() }))?;
+            output::json::print(
+                &json!({ "found": found.iter().map(|one| standing::told_json(one, &config.routes)).collect::<Vec<_>>() }),
+            )?;
         } else {
-            let lines: Vec<String> = found.iter().map(|one| standing::told(one).join("\n")).collect();
+            let lines: Vec<String> = found.iter().map(|one| standing::told(one, &config.routes).join("\n")).collect();
             if !lines.is_empty() {
                 output::print(&lines.join("\n"))?;
             }

@@ -37,6 +37,10 @@ impl Look {
     pub(super) fn paused(&self) -> Option<&DestinationReport> {
         self.relay.as_ref().ok()?.destinations.iter().find(|destination| destination.paused_seconds.is_some())
     }
+
+    pub(super) fn silent(&self) -> Option<&DestinationReport> {
+        self.relay.as_ref().ok()?.destinations.iter().find(|destination| destination.silent_seconds.is_some())
+    }
 }
 
 /// Fewer messages are due, the oldest is another one, or the relay itself counts more.

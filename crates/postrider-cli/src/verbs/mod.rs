@@ -18,6 +18,7 @@ mod look;
 pub(crate) mod migrate;
 pub(crate) mod prune;
 pub(crate) mod relay;
+mod routing;
 pub(crate) mod standing;
 pub(crate) mod status;
 pub(crate) mod verdict;

@@ -1,7 +1,8 @@
 //! `postrider prune`: retention, once, for cron.
 
 use clap::Args;
-use postrider_core::{Operator, Pruned, Retention};
+use postrider_core::{Archive, Operator, Pruned, Retention};
+use postrider_relay::prune_archived;
 use serde_json::json;
 
 use crate::config::flags::SettingFlags;
@@ -15,7 +16,8 @@ const BATCH: u32 = 1_000;
 
 /// For `--help`.
 pub(crate) const EXAMPLE: &str = "Example:
-  postrider prune --delivered 7d --dead 90d --dry-run";
+  postrider prune --delivered 7d --dead 90d --dry-run
+  postrider prune --dead 90d --archive 'file:archive.jsonl?rotate_size=64MiB'";
 
 /// Removes delivered messages and dead letters that are past their retention, in small transactions.
 #[derive(Debug, Args)]
@@ -32,12 +34,19 @@ pub(crate) struct Prune {
     /// How long dead letters are kept (retention.dead)
     #[arg(long, value_name = "TIME")]
     dead: Option<String>,
+    /// Where rows are kept before they are removed (retention.archive): file:PATH
+    #[arg(long, value_name = "URL")]
+    archive: Option<String>,
 }
 
 impl Prune {
     /// The settings among the flags.
     pub(crate) fn flags(&self) -> SettingFlags {
-        let flags = [("retention.delivered", &self.delivered, "delivered"), ("retention.dead", &self.dead, "dead")];
+        let flags = [
+            ("retention.delivered", &self.delivered, "delivered"),
+            ("retention.dead", &self.dead, "dead"),
+            ("retention.archive", &self.archive, "archive"),
+        ];
         let given = flags
             .into_iter()
             .filter_map(|(path, value, flag)| value.clone().map(|value| (path.to_owned(), value, flag.to_owned())));
@@ -53,11 +62,12 @@ impl Prune {
                 "say what may go: --delivered 7d, --dead 90d, or [retention] in postrider.toml",
             ));
         }
+        let archive = wiring::archive(config)?;
         let mut operator = wiring::operator(config).await?;
         let pruned = if self.dry_run {
             operator.prunable(&retention).await.map_err(|error| Failure::store(&error))?
         } else {
-            remove(&mut *operator, &retention).await?
+            remove(&mut *operator, &retention, archive.as_deref()).await?
         };
         if self.json {
             output::json::print(&json!({
@@ -80,10 +90,14 @@ impl Prune {
     }
 }
 
-async fn remove(operator: &mut dyn Operator, retention: &Retention) -> Outcome<Pruned> {
+async fn remove(operator: &mut dyn Operator, retention: &Retention, archive: Option<&dyn Archive>) -> Outcome<Pruned> {
     let mut total = Pruned::default();
     loop {
-        let pruned = operator.prune(retention, BATCH).await.map_err(|error| Failure::store(&error))?;
+        let pruned = match archive {
+            Some(archive) => prune_archived(operator, archive, retention).await,
+            None => operator.prune(retention, BATCH).await,
+        };
+        let pruned = pruned.map_err(|error| Failure::store(&error))?;
         total.delivered += pruned.delivered;
         total.dead += pruned.dead;
         if pruned.delivered == 0 && pruned.dead == 0 {

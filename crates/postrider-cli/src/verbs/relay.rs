@@ -1,17 +1,18 @@
 //! `postrider relay`: the daemon.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use postrider_core::{ErrorKind, Store};
+use postrider_core::{Broker, ErrorKind, Store};
 use postrider_relay::Summary;
 use tokio_util::sync::CancellationToken;
 
 use crate::admin::{self, live::Live};
+use crate::config::Config;
 use crate::config::flags::SettingFlags;
-use crate::config::{BrokerSection, Config, Route};
 use crate::exit::Exit;
 use crate::failure::{self, Failure, Outcome};
 use crate::running::{self, Ending, Setup};
@@ -37,7 +38,7 @@ pub(crate) struct Relay {
     /// End when nothing is due, in flight, retrying or set aside
     #[arg(long)]
     until_empty: bool,
-    /// The place in the broker; {topic} stands for the message's topic
+    /// The place in the broker, where there is one route; {topic} stands for the message's topic
     #[arg(long, value_name = "TEMPLATE")]
     destination: Option<String>,
     /// Every setting
@@ -56,20 +57,18 @@ impl Relay {
 
     /// Runs until it is stopped, or until the outbox is empty.
     pub(crate) async fn run(&self, config: &Config) -> Outcome<Exit> {
-        let (section, route) = way(config)?;
-        let broker = wiring::broker(section)?;
+        has_somewhere_to_go(config)?;
+        let brokers = wiring::brokers(config)?;
         let url = redact::address(wiring::store_url(config)?);
         let stop = CancellationToken::new();
         signals::watch(stop.clone());
         let live = Arc::new(Live::start(&config.relay.name)?);
         let admin_stop = CancellationToken::new();
         admin::start(config, Arc::clone(&live), admin_stop.clone()).await?;
-        tracing::info!(
-            relay = %config.relay.name, outbox = %url, broker = %redact::address(section.url.reveal()), "starting"
-        );
+        tracing::info!(relay = %config.relay.name, outbox = %url, broker = %addresses(config, &brokers), "starting");
         let Some(store) = self.opened(config, &live, &stop).await? else { return Ok(Exit::Good) };
         let ending = if self.until_empty { Ending::WhenEmpty } else { Ending::WhenStopped };
-        let setup = Setup { config, store, broker, section, route, ending };
+        let setup = Setup { config, store, brokers, ending };
         let summary = running::run(setup, &live, stop).await;
         admin_stop.cancel();
         self.report(&summary?)
@@ -113,13 +112,15 @@ impl Relay {
                 "correct what it names (`postrider config show` prints what is in force), then run this again",
             ));
         }
-        match summary.paused.first() {
-            Some((name, cause)) if self.until_empty => Err(Failure::bad(
-                failure::one_line(&format!("destination {name} stays paused: {cause}")),
-                "bring the broker back or correct its settings (`postrider check`), then run this again",
-            )),
-            _ => Ok(Exit::Good),
+        // Where the outbox is empty, a destination that pauses is owed nothing.
+        if !self.until_empty || summary.left.is_some() || summary.paused.is_empty() {
+            return Ok(Exit::Good);
         }
+        let paused = summary.paused.iter().map(|(name, cause)| format!("destination {name} stays paused: {cause}"));
+        Err(Failure::bad(
+            failure::one_line(&redact::scrub(&paused.collect::<Vec<_>>().join("; "))),
+            "bring the broker back or correct its settings (`postrider check`), then run this again",
+        ))
     }
 }
 
@@ -131,15 +132,19 @@ fn waits(kind: ErrorKind) -> bool {
     }
 }
 
-/// The one route and its broker.
-fn way(config: &Config) -> Outcome<(&BrokerSection, &Route)> {
-    let found = config.routes.first().and_then(|route| {
-        config.brokers.iter().find(|broker| broker.name == route.broker).map(|broker| (broker, route))
-    });
-    found.ok_or_else(|| {
-        Failure::usage(
+/// That there is any route.
+fn has_somewhere_to_go(config: &Config) -> Outcome<()> {
+    if config.routes.is_empty() {
+        return Err(Failure::usage(
             "no broker is named",
             "say where messages go: --broker URL (try stdout:), or a [broker.NAME] section in postrider.toml",
-        )
-    })
+        ));
+    }
+    Ok(())
+}
+
+/// The addresses of the brokers in use.
+fn addresses(config: &Config, brokers: &BTreeMap<String, Arc<dyn Broker>>) -> String {
+    let used = config.brokers.iter().filter(|section| brokers.contains_key(&section.name));
+    used.map(|section| redact::address(section.url.reveal())).collect::<Vec<_>>().join(", ")
 }

@@ -3,6 +3,7 @@
 use postrider_core::{Explained, RowState, RowView, Standing, Timestamp};
 use serde_json::{Value, json};
 
+use crate::config::{DEAD_LETTERS, Route};
 use crate::output::moment::{relative, written};
 use crate::output::table::visible;
 
@@ -58,19 +59,19 @@ fn ending(at: Timestamp) -> String {
     if at == Timestamp::NEVER { "never".to_owned() } else { written(at) }
 }
 
-/// Where a message is and why, in lines; the last one is the next step.
-pub(crate) fn told(explained: &Explained) -> Vec<String> {
+/// Where a message is and why, in lines; the last one is the next step. The routes are those that are configured here.
+pub(crate) fn told(explained: &Explained, routes: &[Route]) -> Vec<String> {
     match &explained.standing {
         Standing::Delivered { id, key, topic, settled_at, .. } => vec![
             heading(&id.to_string(), topic, key.as_ref().map(postrider_core::Key::as_str)),
             format!("  delivered: settled {} ({})", written(*settled_at), relative(*settled_at, explained.now)),
         ],
-        Standing::Outbox(row) => of_row(row, explained),
+        Standing::Outbox(row) => of_row(row, explained, routes),
     }
 }
 
 /// The same as JSON.
-pub(crate) fn told_json(explained: &Explained) -> Value {
+pub(crate) fn told_json(explained: &Explained, routes: &[Route]) -> Value {
     let mut value = match &explained.standing {
         Standing::Delivered { row, id, key, topic, settled_at } => json!({
             "id": id.to_string(), "row": row.0, "state": "delivered", "topic": topic,
@@ -80,7 +81,7 @@ pub(crate) fn told_json(explained: &Explained) -> Value {
     };
     value["behind"] = json!(explained.held.as_ref().map(|held| held.id.to_string()));
     value["relay"] = json!(explained.owner.as_ref().map(|owner| owner.name.clone()));
-    value["why"] = json!(told(explained).iter().skip(1).map(|line| line.trim().to_owned()).collect::<Vec<_>>());
+    value["why"] = json!(told(explained, routes).iter().skip(1).map(|line| line.trim().to_owned()).collect::<Vec<_>>());
     value
 }
 
@@ -89,7 +90,36 @@ fn heading(id: &str, topic: &str, key: Option<&str>) -> String {
     format!("{id}  {}  {key}", visible(topic))
 }
 
-fn of_row(row: &RowView, explained: &Explained) -> Vec<String> {
+/// To which destinations a message is owed: those that the table names, or else every one that a route leads it to.
+fn owed(row: &RowView, routes: &[Route]) -> Option<String> {
+    let named = row.waiting_for.as_deref().unwrap_or_default();
+    let gone: Vec<&String> = named.iter().filter(|name| !is_known(name, routes)).collect();
+    let list = |names: &[String]| visible(&names.join(", "));
+    match (named, gone.first()) {
+        ([], _) if matches!(row.state, Some(RowState::Pending | RowState::SetAside)) && !routes.is_empty() => {
+            let led = routes.iter().filter(|route| route.leads(row.message.topic.as_str()));
+            let led: Vec<String> = led.map(|route| route.name.clone()).collect();
+            Some(match led.as_slice() {
+                [] => format!("owed to: nobody, as no route leads the topic {}", visible(row.message.topic.as_str())),
+                led => format!("owed to: {} (every route that leads its topic)", list(led)),
+            })
+        }
+        ([], _) => None,
+        (named, None) => Some(format!("owed to: {}", list(named))),
+        (named, Some(gone)) => Some(format!(
+            "owed to: {}; no route configured here has the name {:?}: the relay needs one (name = {gone:?}) to deliver it",
+            list(named),
+            visible(gone)
+        )),
+    }
+}
+
+/// Where nothing is configured here, nothing is missed.
+fn is_known(name: &str, routes: &[Route]) -> bool {
+    routes.is_empty() || name == DEAD_LETTERS || routes.iter().any(|route| route.name == name)
+}
+
+fn of_row(row: &RowView, explained: &Explained, routes: &[Route]) -> Vec<String> {
     let (message, now) = (&row.message, explained.now);
     let id = message.id.to_string();
     let mut lines = vec![heading(&id, message.topic.as_str(), message.key.as_ref().map(postrider_core::Key::as_str))];
@@ -134,8 +164,8 @@ fn of_row(row: &RowView, explained: &Explained) -> Vec<String> {
             _ => format!("behind: message {} goes first", held.id),
         });
     }
-    if !row.waiting_for.as_deref().unwrap_or_default().is_empty() {
-        say(format!("owed to: {}", visible(&row.waiting_for.clone().unwrap_or_default().join(", "))));
+    if let Some(owed) = owed(row, routes) {
+        say(owed);
     }
     match &explained.owner {
         Some(owner) if owner.lease_left.is_zero() => {

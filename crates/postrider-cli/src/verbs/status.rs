@@ -87,7 +87,7 @@ impl Status {
                 Err(format!("relay {} answers there, and it is not a member of this outbox", report.relay))
             }
         });
-        let routes = config.routes.iter().map(|route| route.topics.clone()).collect();
+        let routes = config.routes.iter().flat_map(|route| route.topics.clone()).collect();
         Ok(Look { store, relay, routes })
     }
 }
@@ -132,9 +132,13 @@ fn as_text(config: &Config, look: &Look, verdict: &Verdict) -> String {
                 report.window_rows
             ));
             for destination in &report.destinations {
-                let paused = destination.paused_seconds.map_or(String::new(), |_| {
-                    format!(", paused: {}", visible(destination.cause.as_deref().unwrap_or("unknown")))
-                });
+                let paused = match (destination.paused_seconds, destination.silent_seconds) {
+                    (Some(_), _) => {
+                        format!(", paused: {}", visible(destination.cause.as_deref().unwrap_or("unknown")))
+                    }
+                    (None, Some(_)) => ", answers nothing".to_owned(),
+                    (None, None) => String::new(),
+                };
                 lines.push(format!(
                     "  {}: {} accepted, {} failed{paused}",
                     visible(&destination.name),

@@ -75,7 +75,10 @@ pub(crate) fn at_once(look: &Look) -> Option<Verdict> {
         ));
     }
     if let Some(paused) = look.paused() {
-        return Some(paused_verdict(paused));
+        return Some(paused_verdict(paused, &others(look, paused)));
+    }
+    if let Some(silent) = look.silent() {
+        return Some(silent_verdict(silent, &others(look, silent)));
     }
     if look.due() == 0 {
         return Some(held(look).unwrap_or_else(|| idle(look)));
@@ -161,7 +164,25 @@ fn by_age(look: &Look, report: &Report) -> Verdict {
     Verdict::new(Word::Stuck, cause, "look at the relay's logs; `postrider check` looks at the database and the broker")
 }
 
-fn paused_verdict(paused: &DestinationReport) -> Verdict {
+/// What the other destinations do meanwhile, where there are any.
+fn others(look: &Look, told_of: &DestinationReport) -> String {
+    let all = look.relay.as_ref().map(|report| report.destinations.as_slice()).unwrap_or_default();
+    let (pausing, running): (Vec<_>, Vec<_>) =
+        all.iter().filter(|other| other.name != told_of.name).partition(|other| other.paused_seconds.is_some());
+    let (silent, going): (Vec<_>, Vec<_>) = running.into_iter().partition(|other| other.silent_seconds.is_some());
+    let mut told = String::new();
+    for (destinations, what) in
+        [(pausing, "paused as well"), (silent, "without an answer"), (going, "not paused, and messages go on there")]
+    {
+        let names: Vec<String> = destinations.iter().map(|one| visible(&one.name)).collect();
+        if !names.is_empty() {
+            told.push_str(&format!("; {what}: {}", names.join(", ")));
+        }
+    }
+    told
+}
+
+fn paused_verdict(paused: &DestinationReport, others: &str) -> Verdict {
     let cause = paused.cause.clone().unwrap_or_else(|| "the cause is not known".to_owned());
     let since = Duration::from_secs_f64(paused.paused_seconds.unwrap_or_default().clamp(0.0, 1e9));
     let next = match paused.kind.as_deref() {
@@ -181,12 +202,21 @@ fn paused_verdict(paused: &DestinationReport) -> Verdict {
     Verdict::new(
         Word::Stuck,
         format!(
-            "destination {} has been paused for {}: {}{tried}",
+            "destination {} has been paused for {}: {}{tried}{others}",
             visible(&paused.name),
             spoken(since),
             visible(&cause)
         ),
         next,
+    )
+}
+
+fn silent_verdict(silent: &DestinationReport, others: &str) -> Verdict {
+    let long = Duration::from_secs_f64(silent.silent_seconds.unwrap_or_default().clamp(0.0, 1e9));
+    Verdict::new(
+        Word::Stuck,
+        format!("destination {} has answered nothing for {}{others}", visible(&silent.name), spoken(long)),
+        "see to that broker or endpoint: it takes calls and does not answer them; what waits for it goes on when it does",
     )
 }
 
@@ -201,7 +231,8 @@ fn unrouted(look: &Look) -> Option<Verdict> {
         _ => format!("no route of the relay leads these topics: {named}; their messages wait"),
     };
     let next = if topics.iter().all(led) {
-        "the configuration read here has a route: restart the relay if it runs without it; within a minute they are tried again"
+        "the configuration read here has a route: restart the relay if it runs without it; within a minute they are tried \
+         again. A message may also be owed to a route of another name: `postrider explain ID` tells"
     } else {
         "add a route for the topic or a default route ([[route]] with topics = \"#\" leads every topic), and restart the \
          relay: within a minute they are tried again"
@@ -288,6 +319,7 @@ mod tests {
             report.destinations.push(DestinationReport {
                 name: "events".to_owned(),
                 paused_seconds: Some(12.0),
+                silent_seconds: None,
                 cause: Some("connection refused".to_owned()),
                 kind: Some("unavailable".to_owned()),
                 last_failed_id: Some("0190-a".to_owned()),
@@ -299,7 +331,37 @@ mod tests {
         let verdict = at_once(&look).unwrap();
         assert_eq!(verdict.word, Word::Stuck);
         assert!(verdict.cause.contains("events") && verdict.cause.contains("connection refused"), "{verdict:?}");
-        assert!(verdict.cause.contains("last tried with message 0190-a of orders"), "{verdict:?}");
+        assert!(verdict.cause.ends_with("last tried with message 0190-a of orders)"), "{verdict:?}");
+    }
+
+    #[test]
+    fn beside_a_paused_destination_the_verdict_says_what_the_others_do() {
+        let one = |name: &str, paused_seconds: Option<f64>| DestinationReport {
+            name: name.to_owned(),
+            paused_seconds,
+            silent_seconds: None,
+            cause: paused_seconds.map(|_| "away".to_owned()),
+            kind: None,
+            last_failed_id: None,
+            last_failed_topic: None,
+            accepted: 0,
+            failed: 0,
+        };
+        let mut look = look(3, 10);
+        if let Ok(report) = &mut look.relay {
+            report.destinations = vec![one("events", None), one("billing", Some(12.0)), one("audit", Some(3.0))];
+        }
+        let cause = at_once(&look).unwrap().cause;
+        let expected = "destination billing has been paused for 12s: away; paused as well: audit; not paused, and messages go \
+                        on there: events";
+        assert_eq!(cause, expected);
+        if let Ok(report) = &mut look.relay {
+            report.destinations = vec![one("events", None), one("billing", None)];
+            report.destinations[1].silent_seconds = Some(5.0);
+        }
+        let verdict = at_once(&look).unwrap();
+        let expected = "destination billing has answered nothing for 5s; not paused, and messages go on there: events";
+        assert_eq!((verdict.word, verdict.cause.as_str()), (Word::Stuck, expected));
     }
 
     #[test]

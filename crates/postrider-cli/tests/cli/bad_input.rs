@@ -64,12 +64,26 @@ fn an_address_of_no_known_kind() {
         let run = place.on(&["relay", "--until-empty", "--broker", broker]);
         run.ends(2).says(&["known schemes", "nats", not_yet]).hides("canary");
     }
-    // A build with that store says what is wrong with the address.
-    if cfg!(not(feature = "mysql")) {
-        let run = place.run(&["status", "--store", "mysql://u:canary@db/x"]);
-        run.ends(2).says(&["known: postgres", not_yet]).hides("canary");
-    }
     place.on(&["relay", "--until-empty"]).ends(2).says(&["no broker is named"]);
+}
+
+#[test]
+fn an_address_of_a_kind_that_is_not_built_in_says_which_feature_it_needs() {
+    let place = Place::migrated();
+    let next = "next: build it with that feature, or name another address; `postrider --version --verbose`";
+    // A build with one of them says what is wrong with the address.
+    if cfg!(not(feature = "mysql")) {
+        for store in ["mysql://u:canary@db/x", "mariadb://u:canary@db/x"] {
+            let run = place.run(&["status", "--store", store]);
+            run.ends(2).says(&["feature \"mysql\"", "--features mysql", next]).hides("canary");
+        }
+    }
+    if cfg!(not(feature = "kafka")) {
+        for broker in ["kafka://u:canary@x", "kafka+ssl://u:canary@x"] {
+            let run = place.on(&["relay", "--until-empty", "--broker", broker]);
+            run.ends(2).says(&["feature \"kafka\"", "--features kafka", next]).hides("canary");
+        }
+    }
 }
 
 #[test]

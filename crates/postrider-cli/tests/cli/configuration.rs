@@ -56,7 +56,8 @@ fn secrets_are_in_no_output_whatever_their_source() {
         "postrider.toml",
         "[outbox]\nstore = \"postgres://app:canary-url@127.0.0.1:1/db\"\n\
          [admin]\ntoken = \"canary-token\"\n\
-         [broker.hook]\nurl = \"https://u:canary-broker@127.0.0.1/\"\nsecret = \"whsec_canary-option\"\n",
+         [broker.hook]\nurl = \"https://u:canary-broker@127.0.0.1/\"\n\
+         secret = [\"whsec_canary-new\", \"whsec_canary-old\"]\n",
     );
     for arguments in [
         &["config", "show"][..],
@@ -72,10 +73,47 @@ fn secrets_are_in_no_output_whatever_their_source() {
     ] {
         place.run(arguments).hides("canary");
     }
+    for broker in [
+        "nats://127.0.0.1:1?nkey_seed=SUcanary",
+        "nats://127.0.0.1:1?NKEY_SEED=SUcanary&stream=a",
+        "nats://127.0.0.1:1?CREDS=canary",
+        "tls://127.0.0.1:1?client_key_password=canary",
+    ] {
+        for arguments in
+            [&["config", "show"][..], &["config", "show", "--json"], &["check"], &["relay", "--until-empty"]]
+        {
+            place.run(&[arguments, &["--broker", broker]].concat()).hides("canary");
+        }
+    }
     let variables = [("POSTRIDER_OUTBOX__STORE", "postgres://app@127.0.0.1:1/db")];
     for arguments in [&["config", "show", "--outbox-store-password-file", "db-password"][..], &["status"]] {
         place.run_with(&variables, arguments).hides("canary");
     }
+}
+
+#[test]
+fn creds_that_are_a_path_and_a_path_that_is_creds_are_refused_before_anything_is_opened_and_no_secret_is_shown() {
+    let place = Place::empty();
+    place.write("canary.creds", "");
+    let text = "-----BEGIN NATS USER JWT-----\\ncanary\\n------END NATS USER JWT------\\n";
+    let show = |url: &str, option: &str, value: &str| {
+        place.write("postrider.toml", format!("[broker.bus]\nurl = \"{url}\"\n{option} = \"{value}\"\n"));
+        place.run(&["config", "show"])
+    };
+    let nats = "nats://127.0.0.1:1";
+    for (option, value, words) in [
+        ("creds", "canary.creds", ["broker.bus.creds (file postrider.toml): is the path", "next: write creds_file"]),
+        ("creds", "canary", ["neither the text of a creds file", "next: write creds_file"]),
+        ("creds_file", text, ["broker.bus.creds_file (file postrider.toml): is the text", "or call it creds"]),
+    ] {
+        show(nats, option, value).ends(2).says(&words).hides("canary");
+    }
+    show(nats, "creds", text).good().hides("canary");
+    assert!(show(nats, "creds_file", "user.creds").good().out.contains("user.creds"));
+    let in_query = place.run(&["status", "--broker", "nats://127.0.0.1:1?creds=canary&stream=a"]);
+    in_query.ends(2).says(&["broker.default.url?creds: is neither", "next: write creds_file"]).hides("canary");
+    // On a broker of another kind it is an option like others, unknown or not.
+    show("file:out.jsonl", "creds", "canary").good().hides("canary");
 }
 
 #[test]
@@ -93,6 +131,34 @@ fn a_file_that_is_not_there_or_no_toml_is_named() {
     place.run(&["config", "show", "--config", "nowhere.toml"]).ends(2).says(&["nowhere.toml", "postrider init"]);
     place.write("bad.toml", "this is no toml");
     place.run(&["config", "show", "--config", "bad.toml"]).ends(2).says(&["bad.toml", "line 1"]);
+}
+
+#[test]
+fn the_origin_of_every_kind_of_value_is_shown_and_secrets_have_theirs_too() {
+    let place = Place::empty();
+    place.write(
+        "other.toml",
+        "[outbox]\nstore = \"postgres://app:canary@db/shop\"\n[broker.hook]\nurl = \"https://u:canary@hooks/\"\n\
+         token = \"canary\"\n[[retry.topic]]\npattern = \"mails.#\"\n",
+    );
+    let variables = [("POSTRIDER_ADMIN__TOKEN", "canary"), ("POSTRIDER_CONFIG", "other.toml")];
+    let run = place.run_with(&variables, &["config", "show", "--json", "--log-level", "warn"]);
+    run.good().hides("canary");
+    for (key, value, origin) in [
+        ("outbox.store", "postgres://app:***@db/shop", "file other.toml"),
+        ("broker.hook.url", "https://u:***@hooks/", "file other.toml"),
+        ("broker.hook.token", "***", "file other.toml"),
+        ("retry.topic[0].pattern", "mails.#", "file other.toml"),
+        ("admin.token", "***", "variable POSTRIDER_ADMIN__TOKEN"),
+        ("log.level", "warn", "flag --log-level"),
+        ("log.format", "text", "default"),
+    ] {
+        assert_eq!(shown(&run, key), (value.to_owned(), origin.to_owned()), "{key}");
+    }
+    // A broker on the command line takes the place of every section: their values are not in force, and not shown.
+    let run = place.run_with(&variables, &["config", "show", "--json", "--broker", "file:out.jsonl"]);
+    assert_eq!(shown(&run, "broker.default.url"), ("file:out.jsonl".to_owned(), "flag --broker".to_owned()));
+    assert!(run.json().as_array().unwrap().iter().all(|line| line["key"] != "broker.hook.url"));
 }
 
 #[test]
@@ -120,16 +186,6 @@ fn init_writes_nothing_for_an_address_of_a_kind_that_does_not_exist() {
         place.run(&["init", words[0], words[1]]).ends(2).says(&["error: ", "next: "]);
         assert!(!place.path("postrider.toml").exists(), "{words:?}");
     }
-}
-
-#[test]
-fn more_than_one_route_is_refused_clearly() {
-    let place = Place::empty();
-    place.write(
-        "postrider.toml",
-        "[broker.a]\nurl = \"stdout:\"\n[[route]]\ntopics = \"a\"\n[[route]]\ntopics = \"b\"\n",
-    );
-    place.run(&["config", "show"]).ends(2).says(&["more than one [[route]]"]);
 }
 
 #[test]
@@ -176,4 +232,20 @@ fn completions_are_there_for_every_shell() {
         let run = Place::empty().run(&["completions", shell]);
         assert!(run.good().out.contains("until-empty"), "{shell}");
     }
+}
+
+#[test]
+fn the_version_lists_what_is_built_in_when_it_is_asked_to() {
+    let place = Place::empty();
+    for words in [["--version", "--verbose"], ["--verbose", "--version"], ["-V", "--verbose"]] {
+        let run = place.run(&words);
+        let told = &run.good().out;
+        assert!(told.starts_with(concat!("postrider ", env!("CARGO_PKG_VERSION"), "\n")), "{told}");
+        for name in ["target", "stores", "brokers", "TLS", "features", "not built in"] {
+            assert!(told.lines().any(|line| line.starts_with(name)), "{name}: {told}");
+        }
+        assert!(told.contains("sqlite (sqlite:)") && told.contains(std::env::consts::ARCH), "{told}");
+    }
+    assert_eq!(place.run(&["--version"]).good().out.lines().count(), 1);
+    place.run(&["--verbose", "status"]).ends(2).says(&["--version"]);
 }

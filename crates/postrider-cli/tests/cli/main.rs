@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod admin;
+mod archiving;
 mod bad_input;
 mod bench;
 mod broker_bad_input;
@@ -19,3 +20,4 @@ mod next_steps;
 mod notifying;
 mod postgres;
 mod relaying;
+mod routes;

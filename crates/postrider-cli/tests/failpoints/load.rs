@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use mysql_async::prelude::Queryable as _;
+use mysql_async::{Conn, Opts};
 use postrider::{Message, Outbox};
 use postrider_testkit::servers::http_receiver::{Answer, HttpReceiver};
 use postrider_testkit::verdict::Committed;
@@ -60,6 +62,9 @@ impl Place {
             return self.write_sqlite();
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        if self.store.starts_with("mysql") {
+            return runtime.block_on(self.write_mariadb());
+        }
         runtime.block_on(self.write_postgres())
     }
 
@@ -106,6 +111,33 @@ impl Place {
         }
         drop(client);
         connection.await.unwrap().unwrap();
+        committed
+    }
+
+    /// By the procedure that any client of the database calls.
+    async fn write_mariadb(&self) -> Vec<Committed> {
+        let mut connection = Conn::new(Opts::from_url(&self.store).unwrap()).await.unwrap();
+        let mut committed = Vec::new();
+        for number in 0..TRANSACTIONS {
+            connection.query_drop("start transaction").await.unwrap();
+            let mut written = Vec::new();
+            for place in 0..MESSAGES {
+                let key = key(number, place);
+                let message = message(number * MESSAGES + place, &key);
+                let id = message.id.to_string();
+                connection.exec_drop("set @id = ?", (id.as_str(),)).await.unwrap();
+                let call = "call postrider_enqueue('orders.placed', ?, ?, null, null, null, null, null, @id)";
+                connection.exec_drop(call, (key.as_str(), message.payload.to_vec())).await.unwrap();
+                written.push(Committed { id, key });
+            }
+            if is_rolled_back(number) {
+                connection.query_drop("rollback").await.unwrap();
+            } else {
+                connection.query_drop("commit").await.unwrap();
+                committed.extend(written);
+            }
+        }
+        connection.disconnect().await.unwrap();
         committed
     }
 }

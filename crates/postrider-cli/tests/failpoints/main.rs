@@ -97,6 +97,22 @@ fn every_point_over_postgresql() {
 }
 
 #[test]
+fn every_point_over_mariadb() {
+    let runtime = runtime();
+    let Some(server) =
+        installed("failpoints over MariaDB", runtime.block_on(postrider_testkit::servers::mariadb::shared()))
+    else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let points: Vec<String> = case::points().into_iter().filter(|point| !point.ends_with(".commit")).collect();
+    take("mariadb", &points, 2, |number| {
+        let database = runtime.block_on(server.create_database()).unwrap();
+        Place::new(&runtime, &folder.path().join(number.to_string()), server.url_for(&database))
+    });
+}
+
+#[test]
 fn a_point_that_nobody_knows_how_to_read_ends_the_process() {
     let run = case::binary("sqlite:none.db").arg("migrate").env("FAILPOINTS", "settle.before").output().unwrap();
     assert!(!run.status.success());

@@ -20,6 +20,8 @@ pub struct Received {
     pub subject: String,
     pub headers: HeaderMap,
     pub payload: Vec<u8>,
+    /// When the stream stored it, in milliseconds since 1970.
+    pub stored_at: u64,
 }
 
 impl Received {
@@ -60,7 +62,9 @@ pub async fn read(client: &Client) -> Vec<Received> {
     let mut received = Vec::with_capacity(length);
     while received.len() < length {
         let message = tokio::time::timeout(PATIENCE, messages.next()).await.unwrap().unwrap().unwrap();
+        let stored_at = message.info().unwrap().published.unix_timestamp_nanos() / 1_000_000;
         received.push(Received {
+            stored_at: u64::try_from(stored_at).unwrap(),
             subject: message.subject.to_string(),
             headers: message.headers.clone().unwrap_or_default(),
             payload: message.payload.to_vec(),

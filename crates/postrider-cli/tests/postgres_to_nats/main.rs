@@ -6,6 +6,7 @@
 #[allow(dead_code, reason = "these tests use a part of it")]
 #[path = "../cli/harness.rs"]
 mod harness;
+#[allow(dead_code, reason = "these tests use a part of it")]
 #[path = "../outage/stream.rs"]
 mod stream;
 

@@ -42,13 +42,17 @@ pub enum Use {
 }
 
 impl Block {
+    /// Whether a word stands behind its fence.
+    pub fn is_marked(&self, mark: &str) -> bool {
+        self.marks.iter().any(|found| found == mark)
+    }
+
     /// What is done with it; none when it does not say and has to.
     pub fn what_for(&self) -> Option<Use> {
-        let marked = |mark: &str| self.marks.iter().any(|found| found == mark);
         match self.language.as_str() {
-            _ if marked("run") => Some(Use::Run),
-            _ if marked("not-run") || marked("no_run") => Some(Use::NotRun),
-            "text" if marked("output") => Some(Use::Output),
+            _ if self.is_marked("run") => Some(Use::Run),
+            _ if self.is_marked("not-run") || self.is_marked("no_run") => Some(Use::NotRun),
+            "text" if self.is_marked("output") => Some(Use::Output),
             "rust" if self.document == "README.md" => Some(Use::Library),
             language if SHOWN.contains(&language) => Some(Use::Shown),
             _ => None,

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use postrider_testkit::servers::mariadb;
 use postrider_testkit::servers::nats::NatsServer;
 use postrider_testkit::servers::postgres;
 use postrider_testkit::servers::process::{ServerError, free_port};
@@ -16,6 +17,8 @@ use crate::socket::Socket;
 pub struct Machine {
     folder: TempDir,
     variables: Vec<(&'static str, String)>,
+    /// What the client of MariaDB is told.
+    mysql: Vec<String>,
     _nats: Option<NatsServer>,
     _socket: Option<Socket>,
 }
@@ -52,12 +55,24 @@ impl Machine {
             let server = Socket::start().await?;
             variables.push(("DATABASE_URL", server.url(address)));
             socket = Some(server);
-        } else if uses("$DATABASE_URL") || uses("sql") {
+        } else if uses("$DATABASE_URL")
+            || blocks.iter().any(|block| block.language == "sql" && !block.is_marked("mysql"))
+        {
             variables.push(("DATABASE_URL", postgres::shared().await?.fresh_database().await?));
         }
         let nats = if uses("$NATS_URL") { Some(NatsServer::start().await?) } else { None };
         variables.extend(nats.iter().map(|server| ("NATS_URL", server.url())));
-        Ok(Self { folder, variables, _nats: nats, _socket: socket })
+        let mut mysql = Vec::new();
+        if blocks.iter().any(|block| block.is_marked("mysql")) {
+            let server = mariadb::shared().await?;
+            let database = server.create_database().await?;
+            variables.push(("MYSQL_URL", server.url_for(&database)));
+            variables.push(("MYSQL_PWD", mariadb::PASSWORD.to_owned()));
+            let words = ["--no-defaults", "--protocol=tcp", "--host=127.0.0.1", "--default-character-set=utf8mb4"];
+            mysql.extend(words.map(str::to_owned));
+            mysql.extend([format!("--port={}", server.port()), format!("--user={}", mariadb::USER), database]);
+        }
+        Ok(Self { folder, variables, mysql, _nats: nats, _socket: socket })
     }
 
     /// Runs a block to its end; what it wrote to standard output. The error is all that it wrote.
@@ -69,12 +84,14 @@ impl Machine {
         }
         let mut command = match block.language.as_str() {
             "sh" => postrider_testkit::command::command("bash"),
+            "sql" if block.is_marked("mysql") => postrider_testkit::command::command("mariadb"),
             "sql" => postrider_testkit::command::command("psql"),
             "python" => Command::new(self.folder.path().join("bin/python3")),
             language => return Err(format!("nobody knows how to run {language}")),
         };
         match block.language.as_str() {
             "sh" => command.args(["-euo", "pipefail", "-s"]),
+            "sql" if block.is_marked("mysql") => command.args(&self.mysql),
             "sql" => command.args(["-X", "-q", "-v", "ON_ERROR_STOP=1", &self.variable("DATABASE_URL")]),
             _ => command.arg("-"),
         };

@@ -1,8 +1,9 @@
 //! The code blocks of README.md and docs/, run in their order with the real binary.
 //!
-//! The words after a fence say what is done with its block: `sh run`, `sql run` (psql), `sql run sqlite=FILE` and
-//! `python run` are run; `text output` is compared with what the block before it printed; Rust in the README is run
-//! with the examples of the library; whatever is marked `not-run` (or `no_run`) is not, and counted.
+//! The words after a fence say what is done with its block: `sh run`, `sql run` (psql), `sql run sqlite=FILE`,
+//! `sql run mysql` and `python run` are run; `text output` is compared with what the block before it printed; Rust in the
+//! README is run with the examples of the library; whatever is marked `not-run` (or `no_run`) is not, and counted. Blocks
+//! marked `mysql` need a build with that store.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
@@ -32,7 +33,14 @@ fn documents() -> Vec<(String, String)> {
 
 async fn run(document: &str) {
     let text = std::fs::read_to_string(repository().join(document)).unwrap();
-    let blocks = blocks::of(document, &text);
+    let mut blocks = blocks::of(document, &text);
+    if !cfg!(feature = "mysql") {
+        let before = blocks.len();
+        blocks.retain(|block| !block.is_marked("mysql"));
+        if blocks.len() < before {
+            println!("NOT RUN: {document}: {} blocks about MySQL: cargo test --all-features", before - blocks.len());
+        }
+    }
     let runs: Vec<&Block> = blocks.iter().filter(|block| block.what_for() == Some(Use::Run)).collect();
     assert!(!runs.is_empty(), "{document} has nothing to run");
     let started = Machine::for_blocks(&runs, socket::address(&blocks)).await;
@@ -118,7 +126,8 @@ fn links_between_pages_lead_somewhere() {
 /// A proof that does not exist proves nothing: each `cargo test ... --test TARGET -- NAME` names what is there.
 #[test]
 fn the_tests_that_the_documentation_names_exist() {
-    let sources = sources(&repository().join("crates"));
+    let mut sources = sources(&repository().join("crates"));
+    sources.extend(self::sources(&repository().join("examples/mysql-kafka/tests")));
     let mut named = 0;
     for (document, text) in documents() {
         for command in

@@ -153,12 +153,10 @@ impl Machine {
         let record = self.keys.find(&all).and_then(|all| self.keys.get(all));
         let remembered = record.is_some_and(|record| !record.aside.is_empty()) && !keys.contains(&all);
         for key in keys.iter().chain(remembered.then_some(&all)) {
-            let everywhere = self.everywhere();
+            let (everywhere, paused) = (self.everywhere(), self.paused());
             let key = self.keys.place(key.clone(), *lane);
             let Some(record) = self.keys.get_mut(key) else { continue };
-            record.aside = everywhere;
-            record.scheduled = Destinations::NONE;
-            record.peek = true;
+            record.walked(everywhere, paused);
             self.review(key);
         }
         if let Some(last) = keys.last().filter(|_| keys.len() >= WALK_PAGE) {
@@ -340,11 +338,14 @@ impl Machine {
         owed: Destinations,
         blocked: Destinations,
     ) -> Destinations {
+        let knows = self.keys.get(key).is_some_and(|record| record.knows);
         let closed = match &row.closed {
             _ if found == Found::Look => blocked.both(owed),
             Closed::Open => Destinations::NONE,
             Closed::For(names) => self.settings.named(names).both(owed),
-            Closed::ForAll => owed,
+            // Of those that the read did not look at, the record knows where they wait.
+            Closed::ForMany(names) if knows && found == Found::Reading => self.settings.named(names).both(owed),
+            Closed::ForMany(_) | Closed::ForAll => owed,
         };
         let is_head = found == Found::Look || (found == Found::Due && row.retrying == Retrying::Yes);
         let Some(record) = self.keys.get_mut(key) else { return closed };
@@ -374,7 +375,7 @@ impl Machine {
         let stale = record.look_again || stale_from.is_some();
         record.looking = false;
         // Rows on their way back to the table, and rows that came back there since the look was sent, block as well.
-        let (mut blocked, mut seen) = (Destinations::NONE, Destinations::NONE);
+        let (mut blocked, mut seen, mut left) = (Destinations::NONE, Destinations::NONE, Destinations::NONE);
         let mut unsure = record.held_back().with(record.unseen);
         let (mut scheduled, mut head) = (Destinations::NONE, None);
         let (mut admitted, mut complete, mut holds) = (false, !page.more, false);
@@ -395,7 +396,7 @@ impl Machine {
                 continue;
             }
             if !self.is_news(ticket, &row) && row.state != RowState::Holding {
-                seen = seen.with(owed);
+                (seen, left) = (seen.with(owed), left.with(owed));
                 unsure = if self.window.contains(row.id) { unsure } else { unsure.with(owed) };
                 continue;
             }
@@ -406,7 +407,7 @@ impl Machine {
             let closed = blocked.with(unsure);
             let over = !waits && self.is_over(&row);
             if waits || !over && (!owed.is_empty() && owed.without(closed.with(paused)).is_empty()) {
-                blocked = blocked.with(owed);
+                (blocked, left) = (blocked.with(owed), left.with(owed));
                 head = head.or(Some(row.id).filter(|_| waits));
                 scheduled = scheduled.with(if waits { owed } else { Destinations::NONE });
             } else if !self.schedule.is_read_to(lane, row.id) {
@@ -432,7 +433,9 @@ impl Machine {
         record.resting = !hidden && !admitted && !stale && record.members > 0;
         record.scheduled = if !stale && (complete || !admitted && !hidden) { scheduled } else { Destinations::NONE };
         if complete && !stale {
-            record.saw(seen);
+            // Of a key that waits elsewhere what came into memory stands in its place there, before whatever comes after it:
+            // with every new row that waited for the next look, there would be no end of looks at all that waits.
+            record.saw(if left.is_empty() { seen } else { left });
         } else {
             record.aside = record.aside.with(seen);
         }
@@ -492,23 +495,32 @@ impl Machine {
 
     /// No configured destination is owed this row: it waits for a better configuration, uncharged and visible.
     pub(super) fn lead_nowhere(&mut self, row: RowId) {
-        let text =
-            "no route leads this topic to a configured destination; add a [[route]] for it and restart the relay";
         if let Some(given_up) = self.window.get(row).and_then(|entry| entry.given_up.clone()) {
             // The destination of dead letters is no longer configured.
             return self.bury(row, given_up.reason, Vec::new());
         }
         let Some(entry) = self.window.get_mut(row) else { return };
+        let text = nowhere(&entry.troubles.unknown);
         entry.troubles.retry_after = NOWHERE_RETRY;
-        entry.troubles.failures.push(FailedAttempt {
-            destination: DestinationName::new(""),
-            kind: ErrorKind::Config,
-            text: text.to_owned(),
-            moment: 0,
-        });
+        let failure = FailedAttempt { destination: DestinationName::new(""), kind: ErrorKind::Config, text, moment: 0 };
         if let Some(id) = entry.message.as_ref().map(|message| message.id) {
-            self.notes.push(Note::Nowhere { id, text: text.to_owned() });
+            self.notes.push(Note::Nowhere { id, text: failure.text.clone() });
         }
+        entry.troubles.failures.push(failure);
         self.retry_in_table(row);
+    }
+}
+
+/// What to do about a message that leads nowhere: its topic has no route, or it is owed to destinations that are gone.
+fn nowhere(gone: &[DestinationName]) -> String {
+    let names: Vec<String> = gone.iter().map(|name| format!("{:?}", name.as_str())).collect();
+    match names.first() {
+        None => "no route leads this topic to a configured destination; add a [[route]] for it and restart the relay"
+            .to_owned(),
+        Some(first) => settle::shortened(&format!(
+            "it is still owed to {}, and no route of this relay has that name; give a [[route]] this name again (name = \
+             {first}) and restart the relay",
+            names.join(", ")
+        )),
     }
 }

@@ -24,6 +24,7 @@ impl Machine {
             outlet.flights.remove(&flight).map(|sent| (DestinationIndex::new(place), sent))
         });
         let Some((destination, sent)) = found else { return };
+        let was_silent = self.outlets[destination.get()].heard(now);
         let results = whole(results, sent.rows.len());
         let mut accepted = 0;
         let mut excused: Vec<(RowId, Error)> = Vec::new();
@@ -61,6 +62,10 @@ impl Machine {
             self.resolve(*row);
         }
         self.line_up_again(&landed, destination);
+        self.look_behind(&landed, destination);
+        if was_silent {
+            self.end_silence(destination);
+        }
     }
 
     fn judge_one(
@@ -144,7 +149,7 @@ impl Machine {
         }
     }
 
-    fn charge(&mut self, row: RowId, destination: DestinationIndex, error: &Error) {
+    pub(super) fn charge(&mut self, row: RowId, destination: DestinationIndex, error: &Error) {
         let name = self.settings.destinations[destination.get()].name.clone();
         self.outlets[destination.get()].charged(row);
         let Some(entry) = self.window.get_mut(row) else { return };
@@ -220,7 +225,7 @@ impl Machine {
         }
     }
 
-    fn note_failure(&mut self, row: RowId, destination: DestinationIndex, error: &Error) {
+    pub(super) fn note_failure(&mut self, row: RowId, destination: DestinationIndex, error: &Error) {
         let Some(message) = self.window.get(row).and_then(|entry| entry.message.as_ref()) else { return };
         self.notes.push(Note::Failed {
             id: message.id,
@@ -298,6 +303,19 @@ impl Machine {
         }
         for key in keys {
             self.line_up(key, destination);
+        }
+    }
+
+    /// A row that was accepted here and waits in memory for another destination is not settled, which would make its key be
+    /// looked at: what waits in the table may go here nevertheless.
+    fn look_behind(&mut self, rows: &[RowId], destination: DestinationIndex) {
+        let mut last = None;
+        for row in rows {
+            let stays = |entry: &&Entry| !entry.settling && entry.accepted.contains(destination);
+            let key = self.window.get(*row).filter(stays).and_then(|entry| entry.key);
+            if let Some(key) = key.filter(|key| last.replace(*key) != Some(*key)) {
+                self.review(key);
+            }
         }
     }
 

@@ -42,7 +42,7 @@ impl Machine {
         let closed = match &row.closed {
             Closed::Open => Destinations::NONE,
             Closed::For(names) => self.settings.named(names),
-            Closed::ForAll => owed,
+            Closed::ForMany(_) | Closed::ForAll => owed,
         };
         let unsure: Destinations = owed.without(closed).iter().filter(may_overtake).collect();
         if unsure.is_empty() {

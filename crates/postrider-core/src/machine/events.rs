@@ -1,13 +1,14 @@
 //! What happens to the machine, and what it wants done.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::destinations::DestinationIndex;
 use crate::address::DestinationName;
 use crate::error::{Error, ErrorKind};
 use crate::lane::{HeldLane, Lane};
-use crate::message::{Key, MessageId, Topic};
+use crate::message::{Key, Message, MessageId, Topic};
 use crate::row::RowId;
 use crate::seams::{DeadReason, Outgoing, Page, Published, Room, Settled, Settlement};
 use crate::tick::Tick;
@@ -147,6 +148,16 @@ pub enum Action {
     Check(DestinationIndex),
 }
 
+/// How much is noted of what was delivered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Deliveries {
+    /// Their number.
+    #[default]
+    Counted,
+    /// Their number, and each message, which then stays in memory until its delivery is recorded.
+    Named,
+}
+
 /// Something that people want to know: for logs and metrics, never for decisions.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Note {
@@ -156,6 +167,8 @@ pub enum Note {
     Accepted(DestinationName, u64),
     /// Messages are delivered and settled.
     Delivered(u64),
+    /// One of them, where they are to be [named](Deliveries::Named).
+    DeliveredMessage(Arc<Message>),
     /// Messages were set aside behind their key's head.
     SetAside(u64),
     /// A publish failed.

@@ -8,29 +8,11 @@ use smallvec::{SmallVec, smallvec};
 
 use super::destinations::{DestinationIndex, Destinations};
 use super::ordering::Ordering;
-use super::row_queue::RowQueue;
+use super::queue::Queue;
 use super::slots::{Slot, Slots};
 use crate::lane::Lane;
 use crate::message::Key;
 use crate::row::RowId;
-
-/// The rows of a key that wait for one destination.
-#[derive(Debug, Default, Clone)]
-pub(super) struct Queue {
-    pub(super) waiting: RowQueue,
-    /// How many are sent and not answered.
-    pub(super) flying: usize,
-    /// Whether the key stands in the destination's line already.
-    pub(super) in_line: bool,
-    /// Rows in the window that failed here or must wait here in the table, and are not settled yet.
-    pub(super) held_back: BTreeSet<RowId>,
-}
-
-impl Queue {
-    fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.flying == 0 && self.held_back.is_empty()
-    }
-}
 
 /// Where the record of a key is: looked for when a row comes in, and known from there on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -74,6 +56,11 @@ pub(super) struct KeyRecord {
     pub(super) held: bool,
     /// The next look is the first one: it asks for a few rows, because the head may hold the key.
     pub(super) peek: bool,
+    /// A look has seen everything of the key that the table has, and what came there since went through this record: there
+    /// is nothing but what `aside` says, however much it is.
+    pub(super) knows: bool,
+    /// It is kept without rows in memory for what it knows.
+    pub(super) remembered: bool,
     /// The last read that may contradict this record, while it lingers without rows in memory.
     lingers_until: u64,
 }
@@ -99,6 +86,8 @@ impl KeyRecord {
             burying: 0,
             held: false,
             peek: true,
+            knows: false,
+            remembered: false,
             lingers_until: 0,
         }
     }
@@ -172,6 +161,7 @@ impl KeyRecord {
     /// A look saw everything that the table has: later rows need not wait but for these.
     pub(super) fn saw(&mut self, owed: Destinations) {
         self.aside = self.held_back().with(owed);
+        self.knows = true;
     }
 
     /// Where rows in the window were held back that are not settled yet.
@@ -185,7 +175,7 @@ impl KeyRecord {
         self.failing.with(self.scheduled.both(self.aside)).contains(destination)
     }
 
-    fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.members == 0 && !self.looking
     }
 }
@@ -200,6 +190,8 @@ pub(super) struct Keys {
     ordering: Ordering,
     /// Closed keys without rows in memory, kept while a read is under way that was sent before they closed.
     lingering: VecDeque<(u64, KeySlot)>,
+    /// Keys that are remembered, the longest first; some may have rows in memory again.
+    pub(super) remembered: VecDeque<KeySlot>,
     /// Keys whose exceptional rows are to be looked at, in order.
     looks: VecDeque<KeySlot>,
     /// Keys that are looked at again when their lane is read as far as this row.
@@ -214,6 +206,7 @@ impl Keys {
             destinations,
             ordering,
             lingering: VecDeque::new(),
+            remembered: VecDeque::new(),
             looks: VecDeque::new(),
             unread: BTreeMap::new(),
         }
@@ -278,14 +271,24 @@ impl Keys {
             record.looking = true;
             self.looks.push_back(key);
         } else if record.is_idle() && (self.ordering != Ordering::Everything || record.aside.is_empty()) {
-            if !record.aside.is_empty() && read_before_mark {
-                record.lingers_until = mark;
-                self.lingering.push_back((mark, key));
+            if record.knows && missed.is_some() {
+                self.remember(key, mark, read_before_mark);
             } else {
-                self.forget(key);
+                self.leave(key, mark, read_before_mark);
             }
         }
         missed
+    }
+
+    /// Nothing keeps the key but reads under way that were sent before it closed.
+    pub(super) fn leave(&mut self, key: KeySlot, mark: u64, read_before_mark: bool) {
+        match self.records.get_mut(key.0) {
+            Some(record) if !record.aside.is_empty() && read_before_mark => {
+                record.lingers_until = mark;
+                self.lingering.push_back((mark, key));
+            }
+            _ => self.forget(key),
+        }
     }
 
     /// The next key that asked for a look.
@@ -342,7 +345,8 @@ impl Keys {
                 break;
             }
             let Some((mark, key)) = self.lingering.pop_front() else { break };
-            if self.get(key).is_some_and(|record| record.is_idle() && record.lingers_until <= mark) {
+            let is_over = |record: &KeyRecord| record.is_idle() && !record.remembered && record.lingers_until <= mark;
+            if self.get(key).is_some_and(is_over) {
                 self.forget(key);
             }
         }
@@ -358,12 +362,20 @@ impl Keys {
             stays
         });
         self.looks.retain(|key| records.get(key.0).is_some());
+        self.remembered.retain(|key| records.get(key.0).is_some());
         self.unread.retain(|(of, _), _| *of != lane);
+    }
+
+    /// The keys of which something may wait in the table.
+    pub(super) fn with_something_aside(&self) -> Vec<KeySlot> {
+        let waits = |slot: &&KeySlot| self.get(**slot).is_some_and(|record| !record.aside.is_empty());
+        self.slots.iter().filter(waits).copied().collect()
     }
 
     /// The lanes in which exceptional rows may stand that are not looked at yet.
     pub(super) fn lanes_with_exceptions(&self) -> BTreeSet<Lane> {
-        let unseen = self.records.values().filter(|record| record.looking || !record.aside.is_empty());
+        let is_seen = |record: &KeyRecord| record.aside.is_empty() || record.remembered && record.is_idle();
+        let unseen = self.records.values().filter(|record| record.looking || !is_seen(record));
         unseen.map(|record| record.lane).collect()
     }
 

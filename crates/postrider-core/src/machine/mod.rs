@@ -25,8 +25,11 @@ mod handback;
 mod keys;
 mod ordering;
 mod outlet;
+mod placing;
 mod publish;
+mod queue;
 mod reads;
+mod remembered;
 mod row_queue;
 mod schedule;
 mod settings;
@@ -44,7 +47,7 @@ use std::time::Duration;
 
 pub use careful::{DEATHS, is_convicted};
 pub use destinations::DestinationIndex;
-pub use events::{Action, Answer, Event, Flight, Note, Read, Settle, Ticket, Wanted};
+pub use events::{Action, Answer, Deliveries, Event, Flight, Note, Read, Settle, Ticket, Wanted};
 pub use ordering::Ordering;
 pub use settings::{DestinationSettings, MAX_DESTINATIONS, Route, Settings};
 
@@ -74,6 +77,8 @@ pub struct DestinationView {
     pub name: DestinationName,
     /// Why it pauses and since when, if it does.
     pub paused: Option<(ErrorKind, String, Tick)>,
+    /// Since when it has answered nothing, if what waits for it leaves memory for that, so that others get room.
+    pub silent_since: Option<Tick>,
     /// Publish calls under way.
     pub flights: usize,
 }
@@ -104,6 +109,7 @@ pub struct Machine {
     /// Whether any policy has a maximum age.
     limits_age: bool,
     next_flight: u64,
+    deliveries: Deliveries,
     notes: Vec<Note>,
 }
 
@@ -130,6 +136,7 @@ impl Machine {
             latest: Tick::ZERO,
             limits_age: settings.retry.iter().any(|(_, policy)| policy.max_age.is_some()),
             next_flight: 0,
+            deliveries: Deliveries::Counted,
             notes: Vec::new(),
             settings,
         }
@@ -205,6 +212,11 @@ impl Machine {
         wake.max(now)
     }
 
+    /// How much is noted of what is delivered from now on. It changes nothing of what is decided.
+    pub fn note_deliveries(&mut self, deliveries: Deliveries) {
+        self.deliveries = deliveries;
+    }
+
     /// What people want to know since the last call.
     pub fn take_notes(&mut self) -> Vec<Note> {
         std::mem::take(&mut self.notes)
@@ -235,6 +247,7 @@ impl Machine {
             .map(|(settings, outlet)| DestinationView {
                 name: settings.name.clone(),
                 paused: outlet.pause.as_ref().map(|pause| (pause.kind, pause.text.clone(), pause.since)),
+                silent_since: outlet.silent_since(),
                 flights: outlet.flights.len(),
             })
             .collect()

@@ -24,6 +24,11 @@ const REJECTED_IN_A_ROW: usize = 16;
 const MAX_SUSPECTS: usize = 8_192;
 /// Failures on a shared connection after which a message is sent alone.
 const FAILURES_BEFORE_ALONE: u32 = 2;
+/// A destination that answers nothing for so long, with calls under way, keeps nothing in memory that others need.
+const SILENCE: Duration = Duration::from_secs(2);
+/// Each silence that an answer ends doubles the length of the next, so often at most: who is slow is waited for at last,
+/// because what is set aside is written and read once more.
+const MOST_DOUBLED: u32 = 5;
 /// The first pause.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 
@@ -73,6 +78,12 @@ pub(super) struct Outlet {
     pub(super) alone_is_next: bool,
     pub(super) flights: HashMap<Flight, Sent>,
     pub(super) pause: Option<Pause>,
+    /// The last answer, or the first call after which none was under way.
+    heard_at: Tick,
+    /// It answers nothing, and what waits for it waits in the table, as during a pause.
+    pub(super) is_silent: bool,
+    /// Silences that an answer ended since its last pause, up to [`MOST_DOUBLED`].
+    silences: u32,
     topics: Topics,
     suspects: HashMap<RowId, Suspect>,
     suspects_by_age: VecDeque<RowId>,
@@ -82,6 +93,34 @@ pub(super) struct Outlet {
 }
 
 impl Outlet {
+    /// A call is under way.
+    pub(super) fn sent(&mut self, now: Tick, flight: Flight, sent: Sent) {
+        if self.flights.is_empty() {
+            self.heard_at = now;
+        }
+        self.flights.insert(flight, sent);
+    }
+
+    /// A call was answered, however: whether that ends a silence.
+    pub(super) fn heard(&mut self, now: Tick) -> bool {
+        self.heard_at = now;
+        let was_silent = std::mem::take(&mut self.is_silent);
+        if was_silent {
+            self.silences = MOST_DOUBLED.min(self.silences + 1);
+        }
+        was_silent
+    }
+
+    /// Since when it has answered nothing, where that is why what waits for it leaves memory.
+    pub(super) fn silent_since(&self) -> Option<Tick> {
+        (self.is_silent && self.pause.is_none()).then_some(self.heard_at)
+    }
+
+    /// Whether calls are under way and none was answered for long.
+    pub(super) fn answers_nothing(&self, now: Tick) -> bool {
+        !self.flights.is_empty() && now.since(self.heard_at) >= SILENCE * (1 << self.silences)
+    }
+
     /// What came into line last is the next to go.
     pub(super) fn last_is_first(&mut self) {
         if let Some(last) = self.line.pop_back() {
@@ -191,6 +230,7 @@ impl Outlet {
     /// The pause ends; whether there was one.
     pub(super) fn goes_on(&mut self) -> bool {
         self.topics = Topics::default();
+        self.silences = 0;
         self.pause.take().is_some()
     }
 
@@ -279,6 +319,30 @@ mod tests {
         assert_eq!((outlet.failures(RowId(1)), outlet.uncharged_failures(RowId(1))), (0, 0));
         assert!(!outlet.must_go_alone(RowId(1)));
         assert_eq!(outlet.failures(RowId(2)), 1, "only the one that was accepted is");
+    }
+
+    #[test]
+    fn a_silence_that_an_answer_ends_doubles_the_next_one_and_a_pause_forgets_that() {
+        let (mut outlet, mut now) = (Outlet::default(), Tick::ZERO);
+        let seconds = Duration::from_secs;
+        let sent = || Sent { rows: Vec::new(), moment: 0, probe: false, alone: false };
+        let mut lengths = |outlet: &mut Outlet, times: u32| {
+            let mut once = |_| {
+                outlet.sent(now, Flight(1), sent());
+                let length = (0..200).find(|long| outlet.answers_nothing(now + seconds(*long))).unwrap();
+                now = now + seconds(length);
+                outlet.is_silent = true;
+                assert_eq!(outlet.silent_since().map(|since| now.since(since)), Some(seconds(length)));
+                outlet.flights.clear();
+                assert!(outlet.heard(now));
+                length
+            };
+            (0..times).map(&mut once).collect::<Vec<_>>()
+        };
+        assert_eq!(lengths(&mut outlet, 7), [2, 4, 8, 16, 32, 64, 64]);
+        outlet.pause(Tick::ZERO, ErrorKind::Unavailable, "scripted", None, seconds(1), &mut Jitter::seeded(1));
+        assert!(outlet.goes_on());
+        assert_eq!(lengths(&mut outlet, 2), [2, 4]);
     }
 
     /// The waits before so many probes, each of which failed for this reason.

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use super::Machine;
 use super::destinations::{DestinationIndex, Destinations};
 use super::events::{Action, Flight, Note};
-use super::keys::{KeySlot, Queue};
+use super::keys::KeySlot;
 use super::ordering::Ordering;
-use super::outlet::{Sent, Turn};
+use super::outlet::{Outlet, Sent, Turn};
+use super::queue::Queue;
 use super::window::Entry;
 use crate::error::Error;
 use crate::row::RowId;
@@ -45,14 +46,14 @@ impl Machine {
             if self.outlets[place].pause.is_some() {
                 self.probe(now, destination, actions);
             } else {
-                while self.publish_one(destination, actions) {}
+                while self.publish_one(now, destination, actions) {}
             }
         }
-        self.shed();
+        self.shed(now);
     }
 
     /// Starts one more call, if there is something to send and a free place for it.
-    fn publish_one(&mut self, destination: DestinationIndex, actions: &mut Vec<Action>) -> bool {
+    fn publish_one(&mut self, now: Tick, destination: DestinationIndex, actions: &mut Vec<Action>) -> bool {
         let profile = self.profile(destination);
         let Some(outlet) = self.outlets.get_mut(destination.get()) else { return false };
         if outlet.flights.len() >= profile.max_concurrent.max(1) || outlet.flights.values().any(|sent| sent.alone) {
@@ -62,7 +63,7 @@ impl Machine {
             if !outlet.flights.is_empty() {
                 return false;
             }
-            return self.send_alone(destination, actions);
+            return self.send_alone(now, destination, actions);
         }
         let call = self.collect(destination, &profile);
         if call.rows.is_empty() {
@@ -72,17 +73,20 @@ impl Machine {
         }
         let outlet = &mut self.outlets[destination.get()];
         outlet.alone_is_next = !outlet.alone.is_empty();
-        self.send(destination, call, false, actions);
+        self.send(now, destination, call, false, actions);
         true
     }
 
-    fn send_alone(&mut self, destination: DestinationIndex, actions: &mut Vec<Action>) -> bool {
+    fn send_alone(&mut self, now: Tick, destination: DestinationIndex, actions: &mut Vec<Action>) -> bool {
         let outlet = &mut self.outlets[destination.get()];
         outlet.alone_is_next = false;
         let Some(row) = outlet.alone.pop_front() else { return true };
         if self.is_next(row, destination) {
-            self.mark_flying(row, destination);
-            self.send(destination, Call { rows: vec![row], bytes: 0, most: 1, alone: true }, false, actions);
+            if !self.has_no_place(row, destination) {
+                self.mark_flying(row, destination);
+                let call = Call { rows: vec![row], bytes: 0, most: 1, alone: true };
+                self.send(now, destination, call, false, actions);
+            }
         } else if let Some(key) = self.window.get(row).and_then(|entry| entry.key) {
             self.line_up(key, destination);
         }
@@ -139,6 +143,9 @@ impl Machine {
         if !call.takes(weight) {
             return false;
         }
+        if self.has_no_place(row, destination) {
+            return true;
+        }
         call.bytes += weight;
         call.rows.push(row);
         self.mark_flying(row, destination);
@@ -168,6 +175,14 @@ impl Machine {
             let Some(row) = queue.waiting.front() else { break };
             if !self.is_waiting(row, destination) || !self.may_follow(row, call.rows.last().filter(|_| taken > 0)) {
                 break;
+            }
+            if self.misplaced(row, destination).is_some() {
+                queue_leaves_line(self.keys.queue(key, destination));
+                if taken == 0 {
+                    self.has_no_place(row, destination);
+                }
+                // Otherwise it is the first of its key when those before it are answered.
+                return true;
             }
             if self.must_go_alone(row, destination, profile) {
                 if taken == 0 {
@@ -212,7 +227,7 @@ impl Machine {
         self.window.get(row).is_some_and(waits)
     }
 
-    fn mark_flying(&mut self, row: RowId, destination: DestinationIndex) {
+    pub(super) fn mark_flying(&mut self, row: RowId, destination: DestinationIndex) {
         let Some(attempt) = self.window.get(row).map(|entry| self.next_attempt(row, entry, destination)) else {
             return;
         };
@@ -229,7 +244,7 @@ impl Machine {
         }
     }
 
-    fn send(&mut self, destination: DestinationIndex, call: Call, probe: bool, actions: &mut Vec<Action>) {
+    fn send(&mut self, now: Tick, destination: DestinationIndex, call: Call, probe: bool, actions: &mut Vec<Action>) {
         let moment = self.next_moment();
         self.next_flight += 1;
         let flight = Flight(self.next_flight);
@@ -241,7 +256,7 @@ impl Machine {
             rows.push((row, entry.map_or(0, |entry| entry.stay)));
         }
         let sent = Sent { rows, moment, probe, alone: call.alone };
-        self.outlets[destination.get()].flights.insert(flight, sent);
+        self.outlets[destination.get()].sent(now, flight, sent);
         actions.push(Action::Publish(destination, flight, batch));
     }
 
@@ -250,7 +265,8 @@ impl Machine {
         let settings = self.settings.destinations.get(destination.get())?;
         Some(Outgoing {
             message: Arc::clone(message),
-            destination: settings.template.render(message),
+            // One without a place is not sent.
+            destination: settings.template.render(message).ok()?,
             attempt: self.next_attempt(row, entry, destination),
             lane: entry.lane,
             term: entry.term,
@@ -296,14 +312,16 @@ impl Machine {
                     })
                 }
             };
-            if let Some(row) = head.filter(|row| self.is_next(*row, destination)) {
+            let head = head.filter(|row| self.is_next(*row, destination));
+            if let Some(row) = head.filter(|row| !self.has_no_place(*row, destination)) {
                 break Some(row);
             }
         };
         match row {
             Some(row) => {
                 self.mark_flying(row, destination);
-                self.send(destination, Call { rows: vec![row], bytes: 0, most: 1, alone: true }, true, actions);
+                let call = Call { rows: vec![row], bytes: 0, most: 1, alone: true };
+                self.send(now, destination, call, true, actions);
             }
             None => actions.push(Action::Check(destination)),
         }
@@ -349,7 +367,40 @@ impl Machine {
         if outlet.goes_on() {
             let name = self.settings.destinations[destination.get()].name.clone();
             self.notes.push(Note::Resumed(name));
-            self.schedule.walk_missed();
+            self.look_for_what_waited();
+        }
+    }
+
+    /// A destination was answered there again after a silence: where it does not pause now, what waits in the table may go.
+    pub(super) fn end_silence(&mut self, destination: DestinationIndex) {
+        if self.outlets.get(destination.get()).is_some_and(|outlet| outlet.pause.is_none()) {
+            self.look_for_what_waited();
+        }
+    }
+
+    fn look_for_what_waited(&mut self) {
+        self.schedule.walk_missed();
+        let (mark, paused) = (self.reads.mark(), self.paused());
+        self.keys.goes_on(mark, self.reads.any_before(mark), paused);
+    }
+
+    /// A broker that takes calls and does not answer is as far away as one that refuses them, and says so much later: while
+    /// it fills the window and another destination owes no answer for so long, it counts as paused.
+    fn notice_silence(&mut self, now: Tick) {
+        let answers = |place: &DestinationIndex| {
+            let outlet = &self.outlets[place.get()];
+            outlet.pause.is_none() && !outlet.answers_nothing(now)
+        };
+        if !self.settings.destinations_of_routes().iter().any(|place| answers(&place)) {
+            return;
+        }
+        let mut begins = false;
+        for outlet in self.outlets.iter_mut().filter(|outlet| !outlet.is_silent) {
+            outlet.is_silent = outlet.pause.is_none() && outlet.answers_nothing(now);
+            begins |= outlet.is_silent;
+        }
+        if begins {
+            self.look_for_the_others();
         }
     }
 
@@ -360,14 +411,26 @@ impl Machine {
         if outlet.pause(now, error.kind(), &text, error.delay(), longest, &mut self.jitter) {
             let name = self.settings.destinations[destination.get()].name.clone();
             self.notes.push(Note::Paused(name, error.kind(), text));
+            self.look_for_the_others();
+        }
+    }
+
+    /// A destination rests: what its rows in memory kept in the table may go elsewhere, and no settle will say so.
+    fn look_for_the_others(&mut self) {
+        if self.outlets.len() > 1 {
+            self.keys.with_something_aside().into_iter().for_each(|key| self.review(key));
         }
     }
 
     /// When the window is full of rows that wait for a paused destination while another one goes on, these leave
     /// memory, so that the other one gets rows to send.
-    fn shed(&mut self) {
+    fn shed(&mut self, now: Tick) {
+        if self.window.room(self.settings.page_rows).is_some() {
+            return;
+        }
+        self.notice_silence(now);
         let paused: Destinations = self.paused();
-        if paused.is_empty() || self.window.room(self.settings.page_rows).is_some() {
+        if paused.is_empty() {
             return;
         }
         // Where dead letters go is no reason to look for more of what cannot go.
@@ -410,8 +473,10 @@ impl Machine {
         }
     }
 
+    /// Where nothing goes now.
     pub(super) fn paused(&self) -> Destinations {
-        let places = self.outlets.iter().enumerate().filter(|(_, outlet)| outlet.pause.is_some());
+        let rests = |outlet: &Outlet| outlet.pause.is_some() || outlet.is_silent;
+        let places = self.outlets.iter().enumerate().filter(|(_, outlet)| rests(outlet));
         places.map(|(place, _)| DestinationIndex::new(place)).collect()
     }
 

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use crate::address::{DestinationName, DestinationTemplate};
+use crate::address::DestinationName;
 use crate::machine::destinations::{DestinationIndex, Destinations};
 use crate::machine::ordering::Ordering;
 use crate::message::{Message, Topic};
 use crate::on_dead::OnDead;
 use crate::retry::{RetryPolicy, TopicPattern};
 use crate::seams::BrokerProfile;
+use crate::template::DestinationTemplate;
 
 /// The most destinations of one relay.
 pub const MAX_DESTINATIONS: usize = 64;

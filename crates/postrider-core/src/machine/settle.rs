@@ -1,11 +1,12 @@
 //! What became of each row is recorded, batched behind publishing.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Machine;
 use super::destinations::{DestinationIndex, Destinations};
-use super::events::{Action, Note, Settle};
+use super::events::{Action, Deliveries, Note, Settle};
 use crate::address::DestinationName;
 use crate::error::{Error, ErrorKind};
 use crate::lane::{HeldLane, Lane};
@@ -188,7 +189,7 @@ impl Machine {
         };
         let Some(entry) = self.window.get_mut(row) else { return };
         entry.settling = true;
-        if outcome == Outcome::Delivered {
+        if outcome == Outcome::Delivered && self.deliveries == Deliveries::Counted {
             // Nobody asks for it any more, and now it is still in the processor's cache.
             entry.message = None;
         }
@@ -291,6 +292,9 @@ impl Machine {
         }
         self.reads.settle(row);
         let Some(entry) = self.window.remove(row) else { return };
+        if let (Outcome::Delivered, Some(message)) = (&settlement.outcome, &entry.message) {
+            self.notes.push(Note::DeliveredMessage(Arc::clone(message)));
+        }
         let stays = matches!(settlement.outcome, Outcome::Retry { .. } | Outcome::SetAside { .. });
         if changed && stays {
             self.goes_back(row, &entry);

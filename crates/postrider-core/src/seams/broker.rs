@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::address::{Destination, DestinationTemplate};
+use crate::address::Destination;
 use crate::error::{Error, Result};
 use crate::lane::{Lane, Term};
 use crate::message::Message;
 use crate::retry::TopicPattern;
 use crate::row::GivenUp;
 use crate::seams::Finding;
+use crate::template::DestinationTemplate;
 
 /// The most characters of an error in a header.
 const LONGEST_ERROR: usize = 1_000;

@@ -1,5 +1,6 @@
 //! The seams: what a backend implements. The core declares them and implements none.
 
+mod archive;
 mod broker;
 mod leases;
 mod operator;
@@ -7,13 +8,14 @@ mod settler;
 mod source;
 mod store;
 
+pub use archive::Archive;
 pub use broker::{
     Accepted, Attempt, Broker, BrokerProfile, Confirmation, Durability, Isolation, OrderInBatch, Outgoing, Published,
 };
 pub use leases::{Leases, Renewal};
 pub use operator::{
-    DeadFilter, DeadGroup, Explained, Finding, Held, HeldKey, LaneStatus, Level, Measured, MemberStatus, Operator,
-    Position, Pruned, Remains, Retention, RowView, Standing, StoreStatus, Subject,
+    DeadFilter, DeadGroup, DeliveredView, Explained, Finding, Held, HeldKey, LaneStatus, Level, Measured, MemberStatus,
+    Operator, PastRow, Position, Pruned, Remains, Retention, RowView, Standing, StoreStatus, Subject, past_ids,
 };
 pub use settler::{DeadReason, FailedAttempt, Outcome, Recorded, Records, Settled, Settlement, Settler};
 pub use source::{Page, Room, Source};

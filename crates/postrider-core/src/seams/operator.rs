@@ -6,11 +6,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use uuid::Uuid;
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::lane::{Lane, Term};
 use crate::message::{Key, Message, MessageId, Timestamp};
 use crate::row::{RowId, RowState};
 use crate::seams::settler::DeadReason;
+use crate::seams::source::Room;
 
 /// A number that was counted, or estimated because counting would have been too much.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -247,6 +248,39 @@ impl Retention {
     }
 }
 
+/// A message of the history of what was delivered.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeliveredView {
+    /// The number of its row, which it had in the outbox too.
+    pub row: RowId,
+    /// The message; fields that could not be read are empty.
+    pub message: Message,
+    /// Attempts that had failed and were charged to it before.
+    pub attempts: u32,
+    /// When its delivery was recorded.
+    pub settled_at: Timestamp,
+}
+
+/// A row that is past its retention, whole.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PastRow {
+    /// Of the history.
+    Delivered(Box<DeliveredView>),
+    /// A dead letter.
+    Dead(Box<RowView>),
+}
+
+impl PastRow {
+    /// What it takes of a [`Room`], in bytes: its message with headers and attributes, and the errors of a dead letter. A
+    /// store may weigh their texts as they stand in its tables, which is a little more.
+    pub fn weight(&self) -> usize {
+        match self {
+            Self::Delivered(view) => view.message.weight(),
+            Self::Dead(view) => view.message.weight() + view.errors.as_ref().map_or(0, String::len),
+        }
+    }
+}
+
 /// What retention removed, or would remove.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Pruned {
@@ -280,11 +314,31 @@ pub struct Finding {
     pub advice: String,
 }
 
+fn no_archive() -> Error {
+    let text = "this store cannot show what it removes, so nothing of it can be archived; take the archive away from the \
+                configuration";
+    Error::new(ErrorKind::Config, text)
+}
+
+/// The numbers of the rows of each kind: of the history, and of the dead letters.
+pub fn past_ids(rows: &[PastRow]) -> (Vec<RowId>, Vec<RowId>) {
+    let delivered =
+        rows.iter().filter_map(|row| if let PastRow::Delivered(view) = row { Some(view.row) } else { None });
+    let dead = rows.iter().filter_map(|row| if let PastRow::Dead(view) = row { Some(view.row) } else { None });
+    (delivered.collect(), dead.collect())
+}
+
 /// The operator's side of a store.
 #[async_trait]
 pub trait Operator: Send + Debug {
     /// The outbox in numbers: exact up to `bound` rows each, estimated above.
     async fn status(&mut self, bound: u32) -> Result<StoreStatus>;
+
+    /// Topics of messages to be delivered, in order, at most a hundred: of very many messages those that were written last
+    /// are looked at. What cannot be told is empty.
+    async fn topics(&mut self) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
 
     /// Where a message, or every message of a key, is and why: a scan, ended by the database after `timeout`. At
     /// most 100 rows.
@@ -307,6 +361,27 @@ pub trait Operator: Send + Debug {
     /// Removes what is past its retention, up to `limit` rows of each kind; a key that one of them held goes on.
     async fn prune(&mut self, retention: &Retention, limit: u32) -> Result<Pruned>;
 
+    /// The rows that [`prune`](Self::prune) would remove next, whole, so that they can be kept elsewhere first: of each kind
+    /// the oldest, as many as there is room for by their [weight](PastRow::weight); the first of a kind comes whatever it
+    /// weighs. Changes nothing.
+    ///
+    /// # Errors
+    /// `Config` from a store that does not have this: with an archive nothing is removed from it then.
+    async fn past(&mut self, retention: &Retention, room: Room) -> Result<Vec<PastRow>> {
+        let _ = (retention, room);
+        Err(no_archive())
+    }
+
+    /// Removes these rows, each as far as it is still what it was when it was [shown](Self::past): there, of that kind,
+    /// and past its retention. What was replayed, or became a dead letter anew, stays; a key that one of them held goes on.
+    ///
+    /// # Errors
+    /// As [`past`](Self::past).
+    async fn remove_past(&mut self, retention: &Retention, rows: &[PastRow]) -> Result<Pruned> {
+        let _ = (retention, rows);
+        Err(no_archive())
+    }
+
     /// What [`prune`](Self::prune) would remove in all.
     async fn prunable(&mut self, retention: &Retention) -> Result<Pruned>;
 
@@ -324,6 +399,29 @@ mod tests {
     #[test]
     fn a_measured_number_is_the_number_that_was_measured() {
         assert_eq!([Measured::Exact(7), Measured::Estimated(8)].map(Measured::value), [7, 8]);
+    }
+
+    #[test]
+    fn what_is_archived_weighs_its_texts_beside_its_payload_and_a_dead_letter_its_errors() {
+        let message = Message::new("abc", "12345").key("k1").header("name", "value").attribute("http.path", "/x");
+        let (whole, row) = (5 + 3 + 2 + 9 + 11, RowId(7));
+        let settled_at = Timestamp(0);
+        let delivered = DeliveredView { row, message: message.clone(), attempts: 0, settled_at };
+        assert_eq!(PastRow::Delivered(Box::new(delivered)).weight(), whole);
+        let dead = RowView {
+            row,
+            lane: Lane(0),
+            state: Some(RowState::Dead),
+            message,
+            attempts: 1,
+            last_attempt_at: None,
+            next_attempt_at: None,
+            waiting_for: None,
+            errors: Some("[{}]".to_owned()),
+            dead_at: Some(settled_at),
+            dead_reason: Some(DeadReason::Attempts),
+        };
+        assert_eq!(PastRow::Dead(Box::new(dead)).weight(), whole + 4);
     }
 
     #[test]

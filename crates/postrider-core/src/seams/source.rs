@@ -10,12 +10,13 @@ use crate::lane::{HeldLane, Lane};
 use crate::message::Key;
 use crate::row::{Row, RowId};
 
-/// How much a read may bring: what is free in the window.
+/// How much a read may bring: what is free in the window, or what is archived at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Room {
     /// Rows.
     pub rows: usize,
-    /// Bytes of payload. The first row of a page comes whatever it weighs, so that a large one travels alone.
+    /// Bytes, as [rows](crate::Row::weight) and [what is past its retention](crate::PastRow::weight) weigh. The first row of
+    /// a page comes whatever it weighs, so that a large one travels alone.
     pub bytes: usize,
 }
 

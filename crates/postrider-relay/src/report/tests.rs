@@ -255,6 +255,7 @@ fn a_destination_that_pauses_longer_than_the_patience_ends_a_run_until_empty() {
     let paused = |long: Option<Duration>| DestinationSnapshot {
         name: DestinationName::new("a"),
         paused: long.map(|long| (ErrorKind::Unavailable, "down".to_owned(), long)),
+        silent: None,
         accepted: 0,
         failed: 0,
         last_failed: None,
@@ -268,6 +269,29 @@ fn a_destination_that_pauses_longer_than_the_patience_ends_a_run_until_empty() {
     let shorter = PATIENCE - Duration::from_millis(1);
     assert!(!ends([None, None]) && !ends([Some(shorter), None]));
     assert!(ends([Some(shorter), Some(PATIENCE)]) && ends([Some(PATIENCE * 2), None]));
+}
+
+/// Each destination gets what is its own before the run ends.
+#[test]
+fn a_paused_destination_does_not_end_a_run_until_empty_while_another_one_accepts() {
+    let machine = machine(1);
+    let mut report = standing_by();
+    report.snapshot.destinations = vec![DestinationSnapshot {
+        name: DestinationName::new("a"),
+        paused: Some((ErrorKind::Unavailable, "down".to_owned(), PATIENCE * 2)),
+        silent: None,
+        accepted: 0,
+        failed: 0,
+        last_failed: None,
+    }];
+    for millis in [0, 2_000, 4_000] {
+        report.note(&Note::Accepted(DestinationName::new("b"), 1));
+        assert!(!report.wants_count(at(millis), &machine) && !report.has_ended(), "{millis}");
+    }
+    report.wants_count(at(6_999), &machine);
+    assert!(!report.has_ended());
+    report.wants_count(at(7_000), &machine);
+    assert!(report.has_ended());
 }
 
 #[test]

@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use postrider_core::{
-    DeadFilter, DeadGroup, DeadReason, Error, ErrorKind, Explained, Finding, Held, HeldKey, Key, LaneStatus, Level,
-    Measured, MemberStatus, Message, MessageId, Operator, Position, Pruned, RelayId, Remains, Result, Retention, RowId,
-    RowState, RowView, Standing, StoreStatus, Subject, Timestamp,
+    DeadFilter, DeadGroup, DeadReason, DeliveredView, Error, ErrorKind, Explained, Finding, Held, HeldKey, Key,
+    LaneStatus, Level, Measured, MemberStatus, Message, MessageId, Operator, PastRow, Position, Pruned, RelayId,
+    Remains, Result, Retention, Room, RowId, RowState, RowView, Standing, StoreStatus, Subject, Timestamp, past_ids,
 };
 
 use super::MemoryStore;
-use super::tables::{Stored, Tables};
+use super::tables::{Delivered, Stored, Tables};
 use crate::failures::{between, found_no_route, latest};
+use crate::page::Filling;
 
 /// The operator's side.
 #[derive(Debug)]
@@ -23,8 +24,18 @@ const RECENT: usize = 5;
 const HELD_KEYS: usize = 5;
 const UNROUTED: usize = 5;
 
+/// The most topics that are told.
+const TOPICS: usize = 100;
+
 #[async_trait]
 impl Operator for MemoryOperator {
+    async fn topics(&mut self) -> Result<Vec<String>> {
+        let tables = self.0.lock();
+        let waiting = tables.rows.values().filter(|stored| live(stored));
+        let topics: BTreeSet<String> = waiting.map(|stored| stored.message.topic.as_str().to_owned()).collect();
+        Ok(topics.into_iter().take(TOPICS).collect())
+    }
+
     async fn status(&mut self, bound: u32) -> Result<StoreStatus> {
         let tables = self.0.lock();
         let now = tables.now();
@@ -162,6 +173,36 @@ impl Operator for MemoryOperator {
         Ok(pruned)
     }
 
+    async fn past(&mut self, retention: &Retention, room: Room) -> Result<Vec<PastRow>> {
+        let tables = self.0.lock();
+        let (delivered, dead) = past(&tables, retention);
+        let of = |row: &Delivered| {
+            PastRow::Delivered(Box::new(DeliveredView {
+                row: row.row,
+                message: row.message.clone(),
+                attempts: row.attempts,
+                settled_at: row.settled_at,
+            }))
+        };
+        let history = tables.delivered.iter().filter(|row| delivered.contains(&row.row)).map(of);
+        let dead = dead.into_iter().filter_map(|id| Some(PastRow::Dead(Box::new(view(id, tables.rows.get(&id)?)))));
+        Ok(fitting(history, room).chain(fitting(dead, room)).collect())
+    }
+
+    async fn remove_past(&mut self, retention: &Retention, rows: &[PastRow]) -> Result<Pruned> {
+        let mut tables = self.0.lock();
+        let (mut delivered, mut dead) = past(&tables, retention);
+        let (shown, shown_dead) = past_ids(rows);
+        delivered.retain(|id| shown.contains(id));
+        dead.retain(|id| shown_dead.contains(id));
+        tables.delivered.retain(|row| !delivered.contains(&row.row));
+        let pruned = Pruned { delivered: delivered.len() as u64, dead: dead.len() as u64 };
+        for id in dead {
+            tables.remove_dead(id);
+        }
+        Ok(pruned)
+    }
+
     async fn prunable(&mut self, retention: &Retention) -> Result<Pruned> {
         let (delivered, dead) = past(&self.0.lock(), retention);
         Ok(Pruned { delivered: delivered.len() as u64, dead: dead.len() as u64 })
@@ -238,6 +279,12 @@ fn meant<'a>(tables: &'a Tables, filter: &'a DeadFilter) -> impl Iterator<Item =
             && filter.older_than.is_none_or(|age| stored.dead_at.is_some_and(|at| between(at, now) >= age))
     };
     tables.rows.iter().filter(move |(_, stored)| holds(stored)).map(|(id, stored)| (*id, stored))
+}
+
+/// As many as there is room for, and the first whatever it weighs.
+fn fitting(rows: impl Iterator<Item = PastRow>, room: Room) -> impl Iterator<Item = PastRow> {
+    let mut page = Filling::new(room);
+    rows.take_while(move |row| page.admit(row.weight()))
 }
 
 fn past(tables: &Tables, retention: &Retention) -> (Vec<RowId>, Vec<RowId>) {

@@ -53,6 +53,7 @@ impl Stored {
 pub(super) struct Delivered {
     pub(super) row: RowId,
     pub(super) message: Message,
+    pub(super) attempts: u32,
     pub(super) settled_at: Timestamp,
 }
 
@@ -180,7 +181,8 @@ impl Tables {
     pub(super) fn deliver(&mut self, id: RowId) {
         let settled_at = self.now();
         if let (Some(stored), History::Kept) = (self.take(id), self.history) {
-            self.delivered.push(Delivered { row: id, message: stored.message, settled_at });
+            let message = Message { created_at: Some(stored.created_at), ..stored.message };
+            self.delivered.push(Delivered { row: id, message, attempts: stored.attempts, settled_at });
         }
     }
 

@@ -14,8 +14,8 @@ use super::explain::view;
 use super::found::numbers;
 use super::link::{Link, Work};
 use super::operator_sql::{
-    DEAD, DEAD_GROUPS, DISCARD, FIRST_ASIDE, FREE, LOCK, PAST_DEAD, PRUNABLE_DEAD, PRUNABLE_DELIVERED, PRUNE_DELIVERED,
-    REPLAY, VIEW,
+    DEAD, DEAD_GROUPS, DISCARD, FIRST_ASIDE, FREE, LOCK, LOCK_PAST, PAST_DEAD, PRUNABLE_DEAD, PRUNABLE_DELIVERED,
+    PRUNE_DELIVERED, REPLAY, VIEW,
 };
 use crate::failures::micros;
 
@@ -111,11 +111,30 @@ pub(super) async fn decide(
     }
 }
 
+/// Removes those of these rows that are still dead letters of this age in microseconds, and nobody else's; how many went.
+pub(super) async fn remove_past(link: &mut Link, rows: &[i64], kept: i64) -> Result<u64> {
+    let mut removed = 0;
+    for some in rows.chunks(MANY) {
+        removed += change_of(link, some, Verdict::Discard, Some(kept)).await?.len();
+    }
+    Ok(u64::try_from(removed).unwrap_or(0))
+}
+
 /// Carries out a verdict on those of these rows that are still dead letters and nobody else's.
 async fn change(link: &mut Link, rows: &[i64], verdict: Verdict) -> Result<Vec<MessageId>> {
+    change_of(link, rows, verdict, None).await
+}
+
+/// The same, where an age is given of those of them that have it.
+async fn change_of(link: &mut Link, rows: &[i64], verdict: Verdict, kept: Option<i64>) -> Result<Vec<MessageId>> {
     let names = link.options().names.clone();
     let mut work = link.begin("changing dead letters").await?;
-    let locked = work.text(&names.fill(LOCK).replace("<ids>", &numbers(rows.iter().copied()))).await?;
+    let named = |sql: &str| names.fill(sql).replace("<ids>", &numbers(rows.iter().copied()));
+    let lock = match kept {
+        Some(kept) => named(LOCK_PAST).replace("<age>", &kept.to_string()),
+        None => named(LOCK),
+    };
+    let locked = work.text(&lock).await?;
     let locked: Vec<Locked> = locked.into_iter().map(|row| Locked::read(&Columns::new(row))).collect();
     if locked.is_empty() {
         work.undo().await?;

@@ -147,6 +147,15 @@ impl Link {
         Ok(matched)
     }
 
+    /// Runs one statement as it stands, for lists of numbers, and returns how many rows it matched.
+    pub(super) async fn execute_text(&mut self, doing: &str, sql: &str) -> Result<u64> {
+        let mut open = self.take().await?;
+        self.within(doing, open.conn.query_drop(sql)).await?;
+        let matched = open.conn.affected_rows();
+        self.open = Some(open);
+        Ok(matched)
+    }
+
     /// Runs one statement as it stands that defines something.
     pub(super) async fn define(&mut self, doing: &str, sql: &str) -> Result<()> {
         let mut open = self.take().await?;

@@ -54,6 +54,8 @@ mod operator;
 mod operator_sql;
 #[cfg(feature = "mysql")]
 mod options;
+#[cfg(feature = "mysql")]
+mod past;
 mod quoting;
 #[cfg(feature = "mysql")]
 mod read_sql;

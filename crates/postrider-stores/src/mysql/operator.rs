@@ -5,14 +5,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use mysql_async::{Params, Value};
 use postrider_core::{
-    DeadFilter, DeadGroup, Error, ErrorKind, Explained, Finding, LaneCount, Message, MessageId, Operator, Position,
-    Pruned, Result, Retention, RowView, StoreStatus, Subject,
+    DeadFilter, DeadGroup, Error, ErrorKind, Explained, Finding, LaneCount, Message, MessageId, Operator, PastRow,
+    Position, Pruned, Result, Retention, Room, RowView, StoreStatus, Subject,
 };
 
 use super::dead::{self, Verdict};
 use super::enqueue::{Fields, ROWS_PER_STATEMENT, enqueue};
 use super::link::Link;
-use super::{doctor, explain, status};
+use super::{doctor, explain, past, status};
 
 /// Bytes of one statement beside its payloads.
 const ENVELOPE: usize = 64 << 10;
@@ -46,6 +46,10 @@ impl Operator for MysqlOperator {
         status::status(&mut self.link, bound).await
     }
 
+    async fn topics(&mut self) -> Result<Vec<String>> {
+        status::topics(&mut self.link).await
+    }
+
     async fn explain(&mut self, subject: &Subject, timeout: Duration) -> Result<Vec<Explained>> {
         explain::explain(&mut self.link, self.lanes, subject, timeout).await
     }
@@ -68,6 +72,14 @@ impl Operator for MysqlOperator {
 
     async fn prune(&mut self, retention: &Retention, limit: u32) -> Result<Pruned> {
         dead::prune(&mut self.link, retention, limit).await
+    }
+
+    async fn past(&mut self, retention: &Retention, room: Room) -> Result<Vec<PastRow>> {
+        past::rows(&mut self.link, retention, room).await
+    }
+
+    async fn remove_past(&mut self, retention: &Retention, rows: &[PastRow]) -> Result<Pruned> {
+        past::remove(&mut self.link, retention, rows).await
     }
 
     async fn prunable(&mut self, retention: &Retention) -> Result<Pruned> {

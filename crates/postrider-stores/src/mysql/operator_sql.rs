@@ -54,6 +54,15 @@ pub(super) const LOCK: &str = "\
 select id, message_id, lane, state, coalesce(waits, ''), `key` is not null from {outbox} force index (primary)
  where id in (<ids>) and state in (1, 3) order by id for update skip locked";
 
+/// The same of those that are `<age>` microseconds old.
+pub(super) const LOCK_PAST: &str = concat!(
+    "\
+select id, message_id, lane, state, coalesce(waits, ''), `key` is not null from {outbox} force index (primary)
+ where id in (<ids>) and state in (1, 3) and dead_at <= ",
+    now!(),
+    " - <age> order by id for update skip locked"
+);
+
 /// Locked dead letters `<ids>` are pending again and due now. What an operator sends again does not expire: the largest
 /// number is never.
 pub(super) const REPLAY: &str = concat!(
@@ -85,6 +94,35 @@ pub(super) const PAST_DEAD: &str = concat!(
     now!(),
     " - ? order by id limit ?"
 );
+
+/// The numbers of dead letters that are `?` microseconds old, `?` of them, and what they weigh when they are archived; see
+/// `PastRow::weight`.
+pub(super) const PAST_DEAD_WEIGHED: &str = concat!(
+    "\
+select id, weight + coalesce(octet_length(errors), 0) from {outbox} force index (due)
+ where state in (1, 3) and dead_at <= ",
+    now!(),
+    " - ? order by id limit ?"
+);
+
+/// The same of the history.
+pub(super) const PAST_DELIVERED_WEIGHED: &str = concat!(
+    "\
+select id, octet_length(payload) + octet_length(topic) + coalesce(octet_length(`key`), 0)
+       + coalesce(octet_length(headers), 0) + coalesce(octet_length(attributes), 0)
+  from {delivered} where settled_at <= ",
+    now!(),
+    " - ? order by settled_at, id limit ?"
+);
+
+/// Rows `<ids>` of the history.
+pub(super) const VIEW_DELIVERED: &str = "\
+select id, message_id, topic, `key`, payload, content_type, headers, attributes, created_at, attempts, settled_at
+  from {delivered} where id in (<ids>) order by settled_at, id";
+
+/// Rows `<ids>` of the history, where they are `<age>` microseconds old.
+pub(super) const REMOVE_DELIVERED: &str =
+    concat!("delete from {delivered} where id in (<ids>) and settled_at <= ", now!(), " - <age>");
 
 /// History that is `?` microseconds old, `?` rows of it.
 pub(super) const PRUNE_DELIVERED: &str =

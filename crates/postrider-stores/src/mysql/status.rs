@@ -105,6 +105,11 @@ select distinct topic from (
          then json_unquote(json_extract(errors, concat('$[', json_length(errors) - 1, '].destination'))) = '' end
  order by topic limit 5";
 
+/// Topics of what is to be delivered, among the rows that were written last.
+const TOPICS: &str = "\
+select distinct topic from (select topic, state from {outbox} order by id desc limit 10000) o
+ where state in (0, 2) order by topic limit 100";
+
 const MEMBERS: &str = concat!("select id, name, greatest(expires_at - ", now!(), ", 0) from {relay} order by name, id");
 
 const LANES: &str = "select lane, owner, term from {lane} order by lane";
@@ -144,6 +149,13 @@ pub(super) async fn status(link: &mut Link, bound: u32) -> Result<StoreStatus> {
         members: members.into_iter().map(|row| member(&Columns::new(row))).collect(),
         lanes: lanes.into_iter().map(|row| lane_status(&Columns::new(row))).collect(),
     })
+}
+
+/// Topics of what is to be delivered.
+pub(super) async fn topics(link: &mut Link) -> Result<Vec<String>> {
+    let sql = link.options().names.clone().fill(TOPICS);
+    let rows = link.query("reading topics", &sql, ()).await?;
+    Ok(rows.into_iter().filter_map(|row| Columns::new(row).text(0).map(str::to_owned)).collect())
 }
 
 /// The keys that were held first.

@@ -54,6 +54,8 @@ const HAS_RETRY: Column = Column(24, "has_retry");
 const HEAD: Column = Column(25, "head");
 // Behind the rows of a glance.
 const SNAPSHOT: Column = Column(26, "snapshot");
+// Of rows of which only that is asked.
+const CLOSED_OF_ID: Column = Column(1, "closed");
 
 /// A `timestamptz` with its infinities, in microseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -237,9 +239,17 @@ fn row(row: &tokio_postgres::Row, topics: &mut Topics) -> Result<Row> {
         attempts,
         waiting_for,
         progress,
-        closed: closed(row),
+        closed: closed(row, CLOSED),
         given_up: to_be_forwarded(state, reason, attempts, of_page(row, ERRORS)?),
     })
+}
+
+/// What stands before a row of which only that was asked.
+///
+/// # Errors
+/// As [`rows`].
+pub(super) fn closed_of(found: &tokio_postgres::Row) -> Result<(RowId, Closed)> {
+    Ok((RowId(of_page(found, ID)?), closed(found, CLOSED_OF_ID)))
 }
 
 fn due(at: Option<Moment>, now: Moment) -> Due {
@@ -251,16 +261,18 @@ fn due(at: Option<Moment>, now: Moment) -> Due {
     }
 }
 
-/// What stands before the row; what cannot be read stands for every destination.
-fn closed(row: &tokio_postgres::Row) -> Closed {
-    match row.try_get::<_, Option<Vec<Option<String>>>>(CLOSED.0) {
-        Ok(None) => Closed::Open,
-        Ok(Some(owed)) => match owed.into_iter().map(|name| name.map(|name| DestinationName::new(&name))).collect() {
-            Some(names) => Closed::For(names),
-            None => Closed::ForAll,
-        },
-        Err(_) => Closed::ForAll,
-    }
+/// What stands before the row; what cannot be read stands for every destination. The empty name says that more rows stand
+/// there than were looked at.
+fn closed(row: &tokio_postgres::Row, Column(place, _): Column) -> Closed {
+    let owed = match row.try_get::<_, Option<Vec<Option<String>>>>(place) {
+        Ok(None) => return Closed::Open,
+        Ok(Some(owed)) => owed.into_iter().collect::<Option<Vec<String>>>(),
+        Err(_) => None,
+    };
+    let Some(owed) = owed else { return Closed::ForAll };
+    let named = owed.iter().filter(|name| !name.is_empty());
+    let names: Vec<_> = named.map(|name| DestinationName::new(name)).collect();
+    if names.len() == owed.len() { Closed::For(names) } else { Closed::ForMany(names) }
 }
 
 fn malformed(row: &tokio_postgres::Row, reason: String) -> Content {

@@ -30,9 +30,15 @@ mod decode;
 #[cfg(feature = "postgres")]
 mod doctor;
 #[cfg(feature = "postgres")]
+mod exceptions;
+#[cfg(feature = "postgres")]
 mod expected;
 #[cfg(feature = "postgres")]
 mod holders;
+#[cfg(feature = "postgres")]
+mod hot_pages;
+#[cfg(feature = "postgres")]
+mod key_filter;
 #[cfg(feature = "postgres")]
 mod leases;
 #[cfg(feature = "postgres")]
@@ -46,7 +52,11 @@ mod operator_sql;
 #[cfg(feature = "postgres")]
 mod options;
 #[cfg(feature = "postgres")]
+mod past;
+#[cfg(feature = "postgres")]
 mod read_sql;
+#[cfg(feature = "postgres")]
+mod readers;
 #[cfg(feature = "postgres")]
 mod removal;
 #[cfg(feature = "postgres")]

@@ -5,8 +5,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use postrider_core::{
     DeadFilter, DeadGroup, DeadReason, Error, ErrorKind, Explained, Finding, Held, Key, Lane, LaneCount, MemberStatus,
-    Message, MessageId, Operator, Position, Pruned, Result, Retention, RowId, RowState, RowView, Standing, StoreStatus,
-    Subject, Timestamp,
+    Message, MessageId, Operator, PastRow, Position, Pruned, Result, Retention, Room, RowId, RowState, RowView,
+    Standing, StoreStatus, Subject, Timestamp,
 };
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -18,6 +18,7 @@ use super::link::{Link, Parameter, Purpose};
 use super::operator_sql::{
     DEAD, DEAD_GROUPS, DISCARD, EXPLAIN, EXPLAIN_DELIVERED, PRUNABLE, PRUNE_DEAD, PRUNE_DELIVERED, REPLAY,
 };
+use super::past;
 use super::status;
 use crate::failures::micros;
 
@@ -87,7 +88,7 @@ impl<'f> Filter<'f> {
 }
 
 /// An age in microseconds that the database can subtract: at most a thousand years.
-fn age(duration: Duration) -> i64 {
+pub(super) fn age(duration: Duration) -> i64 {
     micros(duration).min(31_557_600_000_000_000)
 }
 
@@ -95,7 +96,7 @@ fn duration(micros: i64) -> Duration {
     Duration::from_micros(u64::try_from(micros).unwrap_or(0))
 }
 
-fn view(row: &tokio_postgres::Row) -> Result<RowView> {
+pub(super) fn view(row: &tokio_postgres::Row) -> Result<RowView> {
     let (lane, state, attempts): (i16, i16, i32) = (get(row, "lane")?, get(row, "state")?, get(row, "attempts")?);
     let moment = |column: &str| Ok(get::<Option<Moment>>(row, column)?.map(Timestamp::from));
     let waiting_for = row.try_get::<_, Option<Vec<Option<String>>>>("waiting_for").ok().flatten();
@@ -155,6 +156,10 @@ fn ids(rows: &[tokio_postgres::Row]) -> Result<Vec<MessageId>> {
 impl Operator for PostgresOperator {
     async fn status(&mut self, bound: u32) -> Result<StoreStatus> {
         status::status(&mut self.link, bound).await
+    }
+
+    async fn topics(&mut self) -> Result<Vec<String>> {
+        status::topics(&mut self.link).await
     }
 
     async fn explain(&mut self, subject: &Subject, timeout: Duration) -> Result<Vec<Explained>> {
@@ -227,6 +232,14 @@ impl Operator for PostgresOperator {
             pruned.dead = u64::try_from(get::<i64>(&row, "number")?).unwrap_or(0);
         }
         Ok(pruned)
+    }
+
+    async fn past(&mut self, retention: &Retention, room: Room) -> Result<Vec<PastRow>> {
+        past::rows(&mut self.link, retention, room).await
+    }
+
+    async fn remove_past(&mut self, retention: &Retention, rows: &[PastRow]) -> Result<Pruned> {
+        past::remove(&mut self.link, retention, rows).await
     }
 
     async fn prunable(&mut self, retention: &Retention) -> Result<Pruned> {

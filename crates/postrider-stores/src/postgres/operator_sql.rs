@@ -9,6 +9,15 @@ o.id, o.lane, o.state, o.message_id, o.topic, o.key, o.payload, o.content_type, 
     };
 }
 
+/// What the row `o` weighs when it is archived, beside its errors; see `PastRow::weight`.
+macro_rules! weight {
+    () => {
+        "\
+octet_length(o.payload)::bigint + octet_length(o.topic) + coalesce(octet_length(o.key), 0)
+         + coalesce(octet_length(o.headers::text), 0) + coalesce(octet_length(o.attributes::text), 0)"
+    };
+}
+
 /// `$1` ids, `$2` topic, `$3` key, `$4` reason, `$5` least age in microseconds, `$6` state; null for "any".
 macro_rules! meant {
     () => {
@@ -140,6 +149,11 @@ select distinct r.topic from (
    limit 10000) r
  where case when json_typeof(r.errors) = 'array' then r.errors -> -1 ->> 'destination' = '' end order by r.topic limit 5";
 
+/// Topics of what is to be delivered, among the rows that were written last.
+pub(super) const TOPICS: &str = "\
+select distinct r.topic from (select o.topic, o.state from {outbox} o order by o.id desc limit 10000) r
+ where r.state in (0, 2) order by r.topic limit 100";
+
 pub(super) const MEMBERS: &str = "\
 select id, name, greatest((extract(epoch from expires_at - clock_timestamp()) * 1000000)::bigint, 0) as lease_left
   from {relay} where isfinite(expires_at) order by name, id";
@@ -223,6 +237,59 @@ pub(super) const PRUNE_DELIVERED: &str = "\
 delete from {delivered} where id = any(array(
   select id from {delivered} where settled_at <= (select clock_timestamp()) - $1 * interval '1 microsecond'
    order by settled_at limit $2))";
+
+/// Dead letters that are `$1` microseconds old, whole: the first `$2` of them, as far as `$3` bytes reach, and the first
+/// whatever it weighs.
+pub(super) const PAST_DEAD: &str = concat!(
+    "\
+with near as materialized (
+  select o.id, ",
+    weight!(),
+    " + coalesce(octet_length(o.errors::text), 0) as weight
+    from {outbox} o
+   where o.state in (1, 3) and o.dead_at <= (select clock_timestamp()) - $1 * interval '1 microsecond'
+   order by o.id limit $2),
+picked as materialized (
+  select id, sum(weight) over (order by id) as upto, row_number() over (order by id) as place from near)
+select ",
+    view!(),
+    "\n  from picked p join {outbox} o on o.id = p.id where p.place = 1 or p.upto <= $3 order by o.id"
+);
+
+/// The same of the history.
+pub(super) const PAST_DELIVERED: &str = concat!(
+    "\
+with near as materialized (
+  select o.id, o.settled_at, ",
+    weight!(),
+    " as weight
+    from {delivered} o
+   where o.settled_at <= (select clock_timestamp()) - $1 * interval '1 microsecond'
+   order by o.settled_at limit $2),
+picked as materialized (
+  select id, sum(weight) over (order by settled_at, id) as upto, row_number() over (order by settled_at, id) as place
+    from near)
+select o.id, o.message_id, o.topic, o.key, o.payload, o.content_type, o.headers::text, o.attributes::text, o.created_at,
+       o.attempts, o.settled_at
+  from picked p join {delivered} o on o.id = p.id where p.place = 1 or p.upto <= $3 order by p.place"
+);
+
+/// Those of the dead letters `$1` that are `$2` microseconds old.
+pub(super) const REMOVE_DEAD: &str = concat!(
+    "\
+with picked as materialized (
+  select o.id from {outbox} o
+   where o.id = any($1) and o.state in (1, 3)
+     and o.dead_at <= (select clock_timestamp()) - $2 * interval '1 microsecond'
+   order by o.id for update skip locked),\n",
+    removing!(),
+    "\nselect count(*) as number from d"
+);
+
+/// The same of the history.
+pub(super) const REMOVE_DELIVERED: &str = "\
+delete from {delivered}
+ where id = any($1) and settled_at <= (select clock_timestamp()) - $2 * interval '1 microsecond'";
 
 /// `$1` and `$2` the ages of delivered and of dead rows in microseconds; null for "for ever".
 pub(super) const PRUNABLE: &str = "\

@@ -2,6 +2,8 @@
 //! runs by index; each was measured (`docs/adr`), and each regression has a test. A snapshot is read from its text in a
 //! sub-select, once: in a plan without its parameters it would be read anew for every row.
 
+use postrider_core::LaneCount;
+
 /// What stands before a row `o` of a page, where the messages of a key have one order: null when nothing does. It is
 /// asked under one more condition.
 macro_rules! behind_its_key {
@@ -13,7 +15,7 @@ macro_rules! behind_its_key {
          select from {outbox} h where h.lane = o.lane and h.key = o.key and h.id < o.id
             and (h.state in (2, 3) or h.next_attempt_at is not null))
        then (
-         select array_agg(distinct owed) || case when count(distinct w.id) > 32 then array[null::text] end
+         select array_agg(distinct owed) || case when count(distinct w.id) > 32 then array[''] end
            from (select h.id, h.waiting_for from {outbox} h where h.lane = o.lane and h.key = o.key and h.id < o.id
                     and (h.state in (2, 3) or h.next_attempt_at is not null) order by h.id limit 33) w
            left join lateral unnest(w.waiting_for) owed on true)
@@ -58,7 +60,7 @@ macro_rules! behind_any {
         "\
 case when exists (select from front h where h.id < o.id)
        then (
-         select array_agg(distinct owed) || case when count(distinct w.id) > 32 then array[null::text] end
+         select array_agg(distinct owed) || case when count(distinct w.id) > 32 then array[''] end
            from (select h.id, h.waiting_for from front h where h.id < o.id) w
            left join lateral unnest(w.waiting_for) owed on true)
        end"
@@ -72,7 +74,7 @@ case when exists (select from front h where h.id < o.id)
 /// statement found. The inner parameters begin at `$2`; `$1` is the room in bytes.
 ///
 /// The probe returns what the earlier exceptional rows still owe: null when there are none, a null element for "every
-/// destination". It looks at 32 of them; more stand for every destination, which is safe for the order.
+/// destination". It looks at 33 of them, and says by an empty name that it has not looked at all.
 ///
 /// The columns stand as `decode` looks for them: those of a light page first.
 ///
@@ -132,6 +134,12 @@ pub(super) struct Pages {
     pub(super) of_all: &'static str,
 }
 
+impl Pages {
+    pub(super) fn of(self, lanes: LaneCount) -> &'static str {
+        if lanes == LaneCount::ONE { self.of_all } else { self.of_keys }
+    }
+}
+
 macro_rules! pages {
     ($inner:expr, $order:expr, $careful:expr) => {
         Pages {
@@ -145,9 +153,10 @@ macro_rules! pages {
 /// comes as null, which ends the page before it.
 ///
 /// The sums of the exact page cost more than everything else of it. Nearly all of what is left is sending columns that
-/// are not null: those that say nothing here are left out, and of a row that was never tried the attempts are null.
+/// are not null: those that say nothing here are left out, and of a row that was never tried the attempts are null. How it
+/// is asked what stands before a row is given.
 macro_rules! light_page {
-    ($found:expr, $each:literal) => {
+    ($found:expr, $closed:expr) => {
         concat!(
             "\
 select o.id, o.lane, o.message_id, o.topic, o.key, o.created_at, o.deliver_at, o.expires_at,
@@ -156,7 +165,7 @@ select o.id, o.lane, o.message_id, o.topic, o.key, o.created_at, o.deliver_at, o
        case when octet_length(o.payload) <= $1 then o.payload end as payload, o.content_type, o.headers::text,
        o.attributes::text, o.retry::text,
        ",
-            behind_its_key!(each_or_any!($each)),
+            $closed,
             " as closed ",
             $found
         )
@@ -172,7 +181,7 @@ macro_rules! of_the_lanes {
     };
 }
 
-/// A statement of the hot path in its two forms.
+/// A statement of the hot path in its three forms.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hot {
     /// Bounded by bytes, whatever the rows weigh; the last parameter are the lanes of which heads are wanted.
@@ -180,15 +189,25 @@ pub(super) struct Hot {
     /// For rows of which none is heavy, no lane of which heads are wanted, and an order per key; the last parameter is
     /// whether each row looks for the head of its key, however many rows there are.
     pub(super) light: &'static str,
+    /// The same where it is known without the rows which keys may have a head, without the last parameter.
+    pub(super) bare: &'static str,
 }
 
 /// A statement of the hot path that ends like this, in ascending order; the last parameter, whose number is given, is
 /// that of each form.
 macro_rules! hot {
     ($found:expr, $last:literal) => {
-        Hot { exact: pages!(concat!("select * ", $found), "id", $last), light: light_page!($found, $last) }
+        Hot {
+            exact: pages!(concat!("select * ", $found), "id", $last),
+            light: light_page!($found, behind_its_key!(each_or_any!($last))),
+            bare: light_page!($found, "null::text[]"),
+        }
     };
 }
+
+/// What stands before the rows `$1`, whose keys may have a head.
+pub(super) const CLOSED: &str =
+    concat!("select o.id, ", behind_its_key!("true"), " as closed from {outbox} o where o.id = any($1)");
 
 /// The present: its snapshot, and what tells this server's life from another.
 ///
@@ -258,7 +277,7 @@ select p.*, null::smallint as state, null::timestamptz as next_attempt_at, null:
   from (select 1) present
   left join (
 ",
-    light_page!(difference!("pg_current_snapshot()", "$4"), "$5"),
+    light_page!(difference!("pg_current_snapshot()", "$4"), behind_its_key!(each_or_any!("$5"))),
     ") p on true"
 );
 
@@ -389,6 +408,22 @@ with recursive k as (
            order by o.key limit 1)
     from k where k.key is not null)
 select key from k where key is not null limit $3";
+
+/// The keys of the exceptional rows in the lanes `$1`, behind the key `$3` of lane number `$2` of these: at most `$4` rows, by
+/// lane and key.
+///
+/// From the last key of an answer on the next one begins behind its rows, however many there are. Lanes and keys are not
+/// compared as pairs, because behind the last key of a lane stand its rows without a key that are to be tried again, which
+/// may be many too. One index descent per key took ten times as long as one per lane.
+pub(super) const EXCEPTIONAL_PLACES: &str = "\
+select l.place, k.key
+  from unnest($1::smallint[]) with ordinality l (lane, place)
+ cross join lateral (
+   select o.key from {outbox} o
+    where o.lane = l.lane and o.key > case when l.place = $2 then $3 else '' end
+      and (o.state in (2, 3) or o.next_attempt_at is not null)
+    order by o.key limit $4) k
+ where l.place >= $2 limit $4";
 
 /// Whether the only lane has exceptional rows, which stand together for all messages: `$1` lane, `$2` the empty key, `$3`
 /// the limit.

@@ -8,7 +8,7 @@
 //!
 //! `$1` is the relay, `$2` and `$3` are the lanes and the terms under which they were read, `$4` the delivered rows.
 //! The answer is one row: the locked lanes and the changed rows, an array each; where only rows were delivered and all of
-//! them were changed, null for these.
+//! them were changed, null for these. Where rows go on, their keys stand there too, which may be exceptional now.
 
 macro_rules! fence {
     () => {
@@ -117,6 +117,14 @@ u as (
     };
 }
 
+/// The keys of the rows that were to go on, whether this statement changed them or one before it whose answer was lost.
+macro_rules! keys {
+    () => {
+        ",
+       array(select key from {outbox} where id = any($6) and key is not null) as keys"
+    };
+}
+
 /// Rows that stay as they are but for their suspicion: `$4` ids, `$5` suspicions.
 pub(super) const SUSPECT: &str = concat!(
     fence!(),
@@ -173,7 +181,8 @@ pub(super) const REMOVE_AND_CHANGE: &str = concat!(
     removed!(),
     changed!(),
     "
-select array(select lane from l) as lanes, array(select id from d union all select id from u) as ids"
+select array(select lane from l) as lanes, array(select id from d union all select id from u) as ids",
+    keys!()
 );
 
 /// All outcomes, delivered rows kept as history.
@@ -182,5 +191,6 @@ pub(super) const MOVE_AND_CHANGE: &str = concat!(
     moved!(),
     changed!(),
     "
-select array(select lane from l) as lanes, array(select id from d union all select id from u) as ids"
+select array(select lane from l) as lanes, array(select id from d union all select id from u) as ids",
+    keys!()
 );

@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use postrider_core::{
-    DestinationName, FailedAttempt, HeldLane, Lane, Outcome, RelayId, Result, RowId, RowState, Settled, Settlement,
-    Settler,
+    DestinationName, FailedAttempt, HeldLane, Key, Lane, Outcome, RelayId, Result, RowId, RowState, Settled,
+    Settlement, Settler,
 };
 use serde_json::{Value, json};
 use tokio_postgres::types::Type;
 
 use super::decode::get;
 use super::link::{Link, Parameter, Purpose};
+use super::readers::Readers;
 use super::settle_sql::{MOVE, MOVE_AND_CHANGE, REMOVE, REMOVE_AND_CHANGE, REMOVE_SPAN, SUSPECT};
 use super::span::Span;
 use crate::History;
@@ -21,6 +22,8 @@ use crate::failures::{LONGEST_TEXT, micros};
 #[derive(Debug)]
 pub(super) struct PostgresSettler {
     link: Link,
+    /// Who must know of every key that waits.
+    readers: Readers,
     /// For batches in which everything was delivered: the quiet path.
     delivered: String,
     /// The same for rows that stand close together.
@@ -40,7 +43,7 @@ impl PostgresSettler {
         }
     }
 
-    pub(super) fn new(link: Link) -> Self {
+    pub(super) fn new(link: Link, readers: Readers) -> Self {
         let options = link.options();
         let (delivered, mixed) = match options.history {
             History::Off => (REMOVE, REMOVE_AND_CHANGE),
@@ -48,7 +51,7 @@ impl PostgresSettler {
         };
         let [delivered, span, mixed, suspect, dropped] =
             [delivered, REMOVE_SPAN, mixed, SUSPECT, REMOVE].map(|sql| options.names.fill(sql));
-        Self { link, delivered, span, mixed, suspect, dropped }
+        Self { link, readers, delivered, span, mixed, suspect, dropped }
     }
 
     /// Records suspicions and nothing else.
@@ -182,6 +185,12 @@ fn settled(answer: &tokio_postgres::Row, asked: &[i64]) -> Result<Settled> {
     Ok(Settled { rows: ids.iter().copied().map(RowId).collect(), lanes: lanes.into_iter().map(lane).collect() })
 }
 
+/// The keys that may wait now.
+fn keys(answer: &tokio_postgres::Row) -> Result<Vec<Key>> {
+    let keys: Vec<String> = get(answer, "keys")?;
+    Ok(keys.into_iter().map(Key::unchecked).collect())
+}
+
 #[async_trait]
 impl Settler for PostgresSettler {
     async fn settle(&mut self, me: RelayId, leases: &[HeldLane], batch: &[Settlement]) -> Result<Settled> {
@@ -265,7 +274,10 @@ impl Settler for PostgresSettler {
         let answer = if quiet {
             self.link.query_one_often("settling", &self.delivered, &parameters).await?
         } else {
-            self.link.query_one("settling", &self.mixed, &parameters).await?
+            let not_told = self.readers.not_told();
+            let answer = self.link.query_one("settling", &self.mixed, &parameters).await?;
+            not_told.told(&keys(&answer)?);
+            answer
         };
         let answer = settled(&answer, &delivered)?;
         before.rows.extend(answer.rows);

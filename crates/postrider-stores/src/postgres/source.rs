@@ -10,13 +10,14 @@ use postrider_core::{Closed, HeldLane, Key, Lane, LaneCount, Page, Result, Room,
 use tokio_postgres::types::Type;
 
 use super::cohort::{Cohort, Cohorts, Walk};
-use super::decode::{self, Glance, LightPage, get};
-use super::expected::Expected;
+use super::decode::{self, Glance, get};
+use super::hot_pages::{HotPages, Which};
 use super::link::{Link, Parameter, Purpose};
 use super::read_sql::{
-    ANY_EXCEPTION, BACKLOG, DIFFERENCE, DUE, EXCEPTIONAL_KEYS, GLANCE, Hot, KEY, LAST_ID, LOAD, MARK_BOOT,
-    NOTHING_UNTIL, OBSERVE, Pages, RESTAMP, SWEEP, WALK,
+    ANY_EXCEPTION, DUE, EXCEPTIONAL_KEYS, GLANCE, KEY, LAST_ID, LOAD, MARK_BOOT, NOTHING_UNTIL, OBSERVE, Pages,
+    RESTAMP, SWEEP,
 };
+use super::readers::Shared;
 use super::snapshot::{Life, Snapshot};
 use crate::stride::Stride;
 
@@ -34,21 +35,6 @@ const SETTINGS: &str = "\
 select current_setting('enable_seqscan') = 'off' and current_setting('enable_bitmapscan') = 'off'
        and current_setting('enable_sort') = 'off' as walks";
 
-/// A statement of the hot path in its two forms, with its names in place.
-#[derive(Debug)]
-struct HotStatement {
-    exact: String,
-    light: String,
-}
-
-/// Which of them.
-#[derive(Debug, Clone, Copy)]
-enum Which {
-    Difference,
-    Walk,
-    Backlog,
-}
-
 /// The statements with their names in place.
 #[derive(Debug)]
 struct Statements {
@@ -56,9 +42,6 @@ struct Statements {
     mark_boot: String,
     restamp: String,
     glance: String,
-    difference: HotStatement,
-    walk: HotStatement,
-    backlog: HotStatement,
     last_id: String,
     nothing_until: String,
     due: String,
@@ -74,6 +57,7 @@ pub(super) struct PostgresSource {
     link: Link,
     lanes: LaneCount,
     sql: Statements,
+    hot: HotPages,
     cohorts: Cohorts,
     life: Option<Life>,
     /// How far one statement may go; none where the planner walks.
@@ -81,7 +65,6 @@ pub(super) struct PostgresSource {
     /// The connection on which the cohorts tell the truth: none while a read runs, so that one that ends early is not
     /// believed.
     trusted: Option<u64>,
-    expected: Expected,
     /// Looks since the server's life was last seen.
     glances: u32,
     stride: Stride,
@@ -99,24 +82,20 @@ enum Rest {
 }
 
 impl PostgresSource {
-    pub(super) fn new(link: Link, lanes: LaneCount) -> Self {
+    pub(super) fn new(link: Link, lanes: LaneCount, exceptions: Shared) -> Self {
         let names = &link.options().names;
-        let one_order = lanes == LaneCount::ONE;
-        let pages = |pages: Pages| names.fill(if one_order { pages.of_all } else { pages.of_keys });
-        let hot = |sql: Hot| HotStatement { exact: pages(sql.exact), light: names.fill(sql.light) };
+        let pages = |pages: Pages| names.fill(pages.of(lanes));
+        let hot = HotPages::new(names, lanes, exceptions);
         let sql = Statements {
             observe: names.fill(OBSERVE),
             mark_boot: names.fill(MARK_BOOT),
             restamp: names.fill(RESTAMP),
             glance: names.fill(GLANCE),
-            difference: hot(DIFFERENCE),
-            walk: hot(WALK),
-            backlog: hot(BACKLOG),
             last_id: names.fill(LAST_ID),
             nothing_until: names.fill(NOTHING_UNTIL),
             due: pages(DUE),
             key: pages(KEY),
-            keys: names.fill(if one_order { ANY_EXCEPTION } else { EXCEPTIONAL_KEYS }),
+            keys: names.fill(if lanes == LaneCount::ONE { ANY_EXCEPTION } else { EXCEPTIONAL_KEYS }),
             sweep: pages(SWEEP),
             load: pages(LOAD),
         };
@@ -124,11 +103,11 @@ impl PostgresSource {
             link,
             lanes,
             sql,
+            hot,
             cohorts: Cohorts::default(),
             life: None,
             span: None,
             trusted: None,
-            expected: Expected::NOTHING,
             glances: 0,
             stride: Stride::first(Duration::ZERO),
             sweep_end: None,
@@ -159,12 +138,18 @@ impl PostgresSource {
 
     /// What is due once per connection and life, before the first snapshot.
     async fn begin(&mut self) -> Result<()> {
-        self.cohorts.forget();
+        self.forget();
         let row = self.link.query_one("reading the planner's settings", SETTINGS, &[]).await?;
         let walks: bool = get(&row, "walks")?;
         self.span = (!walks).then_some(SPAN);
         while self.link.execute("restamping rows from the future", &self.sql.restamp, &[]).await? > 0 {}
         Ok(())
+    }
+
+    /// Nothing that is known of the table may hold.
+    fn forget(&mut self) {
+        self.cohorts.forget();
+        self.hot.forget();
     }
 
     async fn read_cohorts(&mut self, now: &Snapshot, room: Room, careful: &[i16]) -> Result<Page> {
@@ -226,7 +211,10 @@ impl PostgresSource {
         let lanes = cohort.bits();
         let parameters: [Parameter<'_>; 4] =
             [(&lanes, Type::BYTEA), (&read.text(), Type::TEXT), (&now.text(), Type::TEXT), (&limit, Type::INT8)];
-        let (rows, fetched) = self.hot("reading new rows", Which::Difference, one_more, &parameters, careful).await?;
+        let (rows, fetched) = self
+            .hot
+            .read(&mut self.link, "reading new rows", Which::Difference, one_more, &parameters, careful)
+            .await?;
         self.took(cohort, now, room, rows, fetched).await
     }
 
@@ -253,7 +241,7 @@ impl PostgresSource {
     /// The difference and the present by one statement, where nothing else is to be done: every lane is read up to the same
     /// point, rows are light, and the connection is known. None where more is.
     async fn glance(&mut self, room: Room, careful: &[i16]) -> Result<Option<Page>> {
-        let is_steady = self.expects_light(careful) && self.expected.is_small() && room.rows > 0;
+        let is_steady = self.hot.expects_light(careful) && self.hot.expected.is_small() && room.rows > 0;
         let is_sure = self.link.is_our_own() && self.glances < MOST_GLANCES;
         let [cohort] = self.cohorts.list.as_slice() else { return Ok(None) };
         let (Some(read), None) = (&cohort.read, &cohort.walk) else { return Ok(None) };
@@ -275,20 +263,15 @@ impl PostgresSource {
         self.link.each_often("looking for new rows", &self.sql.glance, &parameters, |row| glance.add(&row)).await?;
         let (now, rows, found) = glance.end()?;
         if self.cohorts.are_ahead_of(&now) {
-            self.cohorts.forget();
+            self.forget();
             return Ok(Some(Page { discontinued: true, ..Page::EMPTY }));
         }
-        if !self.expected.was_light(&rows, found) {
+        if !self.hot.expected.was_light(&rows, found) {
             return Ok(None);
         }
         let (rows, rest) = self.took(&mut cohort, &now, room, rows, found).await?;
         self.cohorts.list = vec![cohort];
         Ok(Some(Page { more: rest == Rest::Some, rows, ..Page::EMPTY }))
-    }
-
-    /// Whether a light page can bring what is wanted, as far as is known.
-    fn expects_light(&self, careful: &[i16]) -> bool {
-        self.expected.is_light() && careful.is_empty() && self.lanes != LaneCount::ONE
     }
 
     /// A page, if everything in it came by the connection with which the read began.
@@ -298,7 +281,7 @@ impl PostgresSource {
         }
         if connection.is_none() || connection != self.link.standing() {
             // The connection was lost and opened again: the other end may be another server.
-            self.cohorts.forget();
+            self.forget();
             return Page { more: true, ..Page::EMPTY };
         }
         self.trusted = connection;
@@ -325,7 +308,9 @@ impl PostgresSource {
                     (&last, Type::INT8),
                     (&upto, Type::INT8),
                 ];
-                self.hot("reading on in a large window", Which::Walk, room, &parameters, careful).await?
+                self.hot
+                    .read(&mut self.link, "reading on in a large window", Which::Walk, room, &parameters, careful)
+                    .await?
             }
             None => {
                 let parameters: [Parameter<'_>; 5] = [
@@ -335,7 +320,7 @@ impl PostgresSource {
                     (&last, Type::INT8),
                     (&upto, Type::INT8),
                 ];
-                self.hot("reading the backlog", Which::Backlog, room, &parameters, careful).await?
+                self.hot.read(&mut self.link, "reading the backlog", Which::Backlog, room, &parameters, careful).await?
             }
         };
         let cut = fetched == room.rows || rows.len() < fetched;
@@ -352,49 +337,6 @@ impl PostgresSource {
         cohort.read = Some(walk.until.clone());
         cohort.walk = None;
         Ok((rows, Rest::None))
-    }
-
-    /// One page of a statement of the hot path: its rows, and how many its inner statement found. The parameters
-    /// begin at `$2`.
-    ///
-    /// Rows are taken to be light, of which a whole page fits the room whatever it holds. From the first one that is
-    /// not, pages are exact until one has only light rows; so they are while heads are wanted, and where all messages
-    /// have one order.
-    async fn hot(
-        &mut self,
-        doing: &str,
-        which: Which,
-        room: Room,
-        parameters: &[Parameter<'_>],
-        careful: &[i16],
-    ) -> Result<(Vec<Row>, usize)> {
-        let sql = match which {
-            Which::Difference => &self.sql.difference,
-            Which::Walk => &self.sql.walk,
-            Which::Backlog => &self.sql.backlog,
-        };
-        let share = room.bytes / room.rows.max(1);
-        if self.expects_light(careful) {
-            let (most, each_row) = (count(share), self.expected.is_small());
-            let mut all: Vec<Parameter<'_>> = vec![(&most, Type::INT8)];
-            all.extend_from_slice(parameters);
-            all.push((&each_row, Type::BOOL));
-            let mut page = LightPage::with_capacity(self.expected.found().min(room.rows));
-            self.link.each_often(doing, &sql.light, &all, |row| page.add(&row)).await?;
-            let (rows, found) = page.end()?;
-            if self.expected.was_light(&rows, found) {
-                return Ok((rows, found));
-            }
-        }
-        let bytes = count(room.bytes);
-        let mut all: Vec<Parameter<'_>> = vec![(&bytes, Type::INT8)];
-        all.extend_from_slice(parameters);
-        all.push((&careful, Type::INT2_ARRAY));
-        let found = self.link.query(doing, &sql.exact, &all).await?;
-        let fetched = decode::fetched(&found)?;
-        let rows = decode::rows(&found)?;
-        self.expected.was_exact(&rows, fetched, share);
-        Ok((rows, fetched))
     }
 
     /// Where a walk ends, if it goes in spans.
@@ -441,11 +383,11 @@ fn page(found: &[tokio_postgres::Row], limit: usize) -> Result<Page> {
     Ok(Page { more: fetched == limit || rows.len() < fetched, rows, ..Page::EMPTY })
 }
 
-fn count(number: usize) -> i64 {
+pub(super) fn count(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-fn number(lane: Lane) -> i16 {
+pub(super) fn number(lane: Lane) -> i16 {
     i16::try_from(lane.0).unwrap_or(i16::MAX)
 }
 
@@ -459,6 +401,7 @@ impl Source for PostgresSource {
         }
         let connection = self.link.standing();
         self.cohorts.follow(lanes);
+        self.hot.follow(lanes);
         let careful = careful(lanes);
         if is_known && let Some(page) = self.glance(room, &careful).await? {
             return Ok(self.believed(connection, page));
@@ -471,7 +414,7 @@ impl Source for PostgresSource {
                 let (now, continued) = self.observe().await?;
                 if !continued {
                     // The next read begins anew, with the life that was just seen.
-                    self.cohorts.forget();
+                    self.forget();
                     return Ok(Page { discontinued: true, ..Page::EMPTY });
                 }
                 now
@@ -484,7 +427,7 @@ impl Source for PostgresSource {
         };
         if !page.rows.is_empty() && !self.link.is_our_own() && !self.observe().await?.1 {
             // Behind a pooler the rows may come from another life than the snapshot up to which they were asked for.
-            self.cohorts.forget();
+            self.forget();
             return Ok(Page { discontinued: true, ..Page::EMPTY });
         }
         Ok(self.believed(connection, page))
@@ -502,7 +445,9 @@ impl Source for PostgresSource {
             (&careful, Type::INT2_ARRAY),
         ];
         let found = self.link.query("reading due rows", &self.sql.due, &parameters).await?;
-        page(&found, room.rows)
+        let page = page(&found, room.rows)?;
+        self.hot.came(&page.rows);
+        Ok(page)
     }
 
     async fn key(&mut self, lane: HeldLane, key: &Key, room: Room) -> Result<Page> {
@@ -517,6 +462,7 @@ impl Source for PostgresSource {
         ];
         let found = self.link.query("reading the waiting rows of a key", &self.sql.key, &parameters).await?;
         let mut page = page(&found, room.rows)?;
+        self.hot.came(&page.rows);
         for row in &mut page.rows {
             // What stands before a row of this page is in this page.
             row.closed = Closed::Open;

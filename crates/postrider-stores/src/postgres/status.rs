@@ -7,7 +7,7 @@ use tokio_postgres::types::Type;
 
 use super::decode::get;
 use super::link::{Link, Parameter};
-use super::operator_sql::{ESTIMATES, EXCEPTIONS, HELD, HELD_BACK, LANES, MEMBERS, PENDING, RECENT, UNROUTED};
+use super::operator_sql::{ESTIMATES, EXCEPTIONS, HELD, HELD_BACK, LANES, MEMBERS, PENDING, RECENT, TOPICS, UNROUTED};
 use crate::failures::latest;
 
 /// Rows that a count looks at, at most: what it costs is bounded, however many dead ones stand before the others.
@@ -53,6 +53,12 @@ pub(super) async fn status(link: &mut Link, bound: u32) -> Result<StoreStatus> {
         members: members(link).await?,
         lanes: lanes(link).await?,
     })
+}
+
+/// Topics of what is to be delivered.
+pub(super) async fn topics(link: &mut Link) -> Result<Vec<String>> {
+    let sql = link.options().names.fill(TOPICS);
+    link.query("reading topics", &sql, &[]).await?.iter().map(|row| get(row, "topic")).collect()
 }
 
 /// The keys that were held first.

@@ -13,6 +13,7 @@ use super::link::{Link, Purpose};
 use super::migrate::usable;
 use super::operator::PostgresOperator;
 use super::options::PostgresOptions;
+use super::readers::Readers;
 use super::settler::PostgresSettler;
 use super::source::PostgresSource;
 use super::tls::{self, Connector};
@@ -22,11 +23,15 @@ const SEQUENCE: &str = "\
 select coalesce((select seqcache from pg_sequence where seqrelid = pg_get_serial_sequence($1, 'id')::regclass), 1) as cache";
 
 /// An outbox in a PostgreSQL database.
+///
+/// What a relay reads by and what it settles by must come from one of these, or from clones of it: its settlers tell its
+/// sources which keys wait.
 #[derive(Clone)]
 pub struct PostgresStore {
     options: Arc<PostgresOptions>,
     tls: Connector,
     lanes: LaneCount,
+    readers: Readers,
 }
 
 impl std::fmt::Debug for PostgresStore {
@@ -62,7 +67,7 @@ impl PostgresStore {
             );
             return Err(Error::new(ErrorKind::Config, what));
         }
-        Ok(Self { options, tls, lanes: installed.lanes })
+        Ok(Self { options, tls, lanes: installed.lanes, readers: Readers::default() })
     }
 
     fn link(&self, purpose: Purpose) -> Link {
@@ -84,11 +89,12 @@ impl Store for PostgresStore {
     }
 
     async fn source(&self) -> Result<Box<dyn Source>> {
-        Ok(Box::new(PostgresSource::new(self.link(PostgresSource::PURPOSE), self.lanes)))
+        Ok(Box::new(PostgresSource::new(self.link(PostgresSource::PURPOSE), self.lanes, self.readers.joined())))
     }
 
     async fn settler(&self) -> Result<Box<dyn Settler>> {
-        Ok(Box::new(PostgresSettler::new(self.link(PostgresSettler::purpose(self.options.history)))))
+        let link = self.link(PostgresSettler::purpose(self.options.history));
+        Ok(Box::new(PostgresSettler::new(link, self.readers.clone())))
     }
 
     async fn leases(&self) -> Result<Box<dyn Leases>> {

@@ -173,7 +173,7 @@ pub(super) fn decide(
 }
 
 /// Removes a dead letter for good; a key that it held goes on.
-fn discard(statements: &Statements<'_>, row: i64, now: Timestamp) -> Done<usize> {
+pub(super) fn discard(statements: &Statements<'_>, row: i64, now: Timestamp) -> Done<usize> {
     let held = statements.first(HELD_KEY, [row], |row| text(row, 0))?.flatten();
     let removed = statements.execute(DISCARD, [row])?;
     if let Some(key) = held {

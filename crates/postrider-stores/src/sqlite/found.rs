@@ -188,7 +188,7 @@ fn behind(id: RowId, exceptions: &[(RowId, Option<Vec<DestinationName>>)]) -> Cl
         }
     }
     match (owed.is_empty(), seen == MOST_EXCEPTIONS) {
-        (_, true) => Closed::ForAll,
+        (_, true) => Closed::ForMany(owed.into_iter().collect()),
         (true, false) => Closed::Open,
         (false, false) => Closed::For(owed.into_iter().collect()),
     }

@@ -31,6 +31,8 @@ mod operator;
 #[cfg(feature = "sqlite")]
 mod options;
 #[cfg(feature = "sqlite")]
+mod past;
+#[cfg(feature = "sqlite")]
 mod removal;
 #[cfg(feature = "sqlite")]
 mod row;

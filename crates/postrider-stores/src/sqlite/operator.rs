@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use postrider_core::{
-    DeadFilter, DeadGroup, Error, ErrorKind, Explained, Finding, LaneCount, Message, MessageId, Operator, Position,
-    Pruned, Result, Retention, RowView, StoreStatus, Subject,
+    DeadFilter, DeadGroup, Error, ErrorKind, Explained, Finding, LaneCount, Message, MessageId, Operator, PastRow,
+    Position, Pruned, Result, Retention, Room, RowView, StoreStatus, Subject,
 };
 use rusqlite::params;
 
 use super::dead::{self, Verdict};
 use super::enqueue::{Fields, enqueue};
 use super::link::{Link, Use};
-use super::{SqliteOptions, check, status};
+use super::{SqliteOptions, check, past, status};
 
 /// The operator's side.
 #[derive(Debug)]
@@ -32,6 +32,10 @@ impl SqliteOperator {
 impl Operator for SqliteOperator {
     async fn status(&mut self, bound: u32) -> Result<StoreStatus> {
         self.link.run(move |session| status::status(session, bound)).await
+    }
+
+    async fn topics(&mut self) -> Result<Vec<String>> {
+        self.link.run(status::topics).await
     }
 
     async fn explain(&mut self, subject: &Subject, timeout: Duration) -> Result<Vec<Explained>> {
@@ -62,6 +66,16 @@ impl Operator for SqliteOperator {
     async fn prune(&mut self, retention: &Retention, limit: u32) -> Result<Pruned> {
         let retention = *retention;
         self.link.run(move |session| dead::prune(session, &retention, limit)).await
+    }
+
+    async fn past(&mut self, retention: &Retention, room: Room) -> Result<Vec<PastRow>> {
+        let (retention, lanes) = (*retention, self.lanes);
+        self.link.run(move |session| past::rows(session, lanes, &retention, room)).await
+    }
+
+    async fn remove_past(&mut self, retention: &Retention, rows: &[PastRow]) -> Result<Pruned> {
+        let (retention, rows) = (*retention, rows.to_vec());
+        self.link.run(move |session| past::remove(session, &retention, &rows)).await
     }
 
     async fn prunable(&mut self, retention: &Retention) -> Result<Pruned> {

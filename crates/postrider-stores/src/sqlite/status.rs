@@ -69,6 +69,8 @@ const UNROUTED: &str = r#"select distinct topic from (select topic, errors from 
   and next_attempt_at is not null and typeof(errors) = 'text' and typeof(topic) = 'text' and dead_reason is null
   limit 10000)
 where case when json_valid(errors) then json_extract(errors, '$[#-1].destination') = '' end order by topic limit 5"#;
+const TOPICS: &str = r#"select distinct topic from (select topic, state from "{p}outbox" order by id desc limit 10000)
+where state in (0, 2) and typeof(topic) = 'text' order by topic limit 100"#;
 const MEMBERS: &str = r#"select id, name, expires_at from "{p}relay" order by id"#;
 const LANES: &str = r#"select lane, owner, term from "{p}lane" order by lane"#;
 
@@ -116,6 +118,11 @@ pub(super) fn status(session: &mut Session<'_>, bound: u32) -> Result<StoreStatu
             })?,
         })
     })
+}
+
+/// Topics of what is to be delivered.
+pub(super) fn topics(session: &mut Session<'_>) -> Result<Vec<String>> {
+    session.reading("reading topics", |statements| statements.all(TOPICS, [], |row| row.get(0)))
 }
 
 /// Counts that stop one above their bound.

@@ -150,6 +150,14 @@ impl Outbox {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
+
+    /// Scans of the index of exceptional rows, told when the sessions of the relay have ended.
+    pub async fn probes(&self, relay: Relay) -> i64 {
+        drop(relay);
+        self.sessions_ended().await;
+        let sql = "select idx_scan from pg_stat_user_indexes where indexrelname = 'postrider_outbox_exceptional'";
+        self.sql(sql).await.parse().unwrap()
+    }
 }
 
 pub async fn client(url: &str) -> tokio_postgres::Client {

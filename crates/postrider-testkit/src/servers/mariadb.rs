@@ -20,6 +20,8 @@ pub const USER: &str = "root";
 pub const PASSWORD: &str = "a pass/word@for:tests";
 const PASSWORD_IN_URL: &str = "a%20pass%2Fword%40for%3Atests";
 const PACKAGE: &str = "mariadb-server";
+/// What it runs at every start.
+const INIT: &str = "init.sql";
 const PATIENCE: Duration = Duration::from_secs(40);
 
 /// One private server, ended and removed on drop.
@@ -67,12 +69,7 @@ impl Mariadb {
             ])
             .args([format!("--datadir={}", data(&folder).display()), temporary(&folder)])
             .run()?;
-        // Names are not looked up: who comes over TCP is of 127.0.0.1.
-        let users = [format!("{USER}@localhost"), format!("{USER}@'127.0.0.1'")];
-        let users = users.map(|user| {
-            format!("create or replace user {user} identified by '{PASSWORD}';\ngrant all on *.* to {user} with grant option;\n")
-        });
-        let init = folder.write("init.sql", &users.concat())?;
+        let init = folder.write(INIT, &users())?;
         // Its own defaults but for sizes: a test must not depend on what a file of the machine says. Two socket folders would
         // be too long for some temporary folder.
         let mut recipe = Recipe::new(server, folder.path())
@@ -87,6 +84,18 @@ impl Mariadb {
         let mut server = Self { process, port, client, folder, databases: AtomicU32::new(0) };
         server.answer().await?;
         Ok(server)
+    }
+
+    /// Starts the server again like [`Self::restart`], and lets it run statements before it answers anybody; each ends with
+    /// a semicolon and a line break.
+    ///
+    /// # Errors
+    /// When it does not start within a minute, as when a statement fails.
+    pub async fn restart_after(&mut self, statements: &str) -> Result<(), ServerError> {
+        self.folder.write(INIT, &format!("{}{statements}", users()))?;
+        let restarted = self.restart().await;
+        self.folder.write(INIT, &users())?;
+        restarted
     }
 
     async fn answer(&mut self) -> Result<(), ServerError> {
@@ -150,6 +159,17 @@ impl Mariadb {
         self.process.restart()?;
         self.answer().await
     }
+}
+
+/// What the server runs at its start. Names are not looked up: who comes over TCP is of 127.0.0.1.
+fn users() -> String {
+    let users = [format!("{USER}@localhost"), format!("{USER}@'127.0.0.1'")];
+    let users = users.map(|user| {
+        format!(
+            "create or replace user {user} identified by '{PASSWORD}';\ngrant all on *.* to {user} with grant option;\n"
+        )
+    });
+    users.concat()
 }
 
 fn data(folder: &Folder) -> PathBuf {

@@ -5,6 +5,7 @@ mod installed;
 pub mod kafka;
 pub mod mariadb;
 pub mod nats;
+pub mod packages;
 pub mod pgbouncer;
 pub mod postgres;
 pub mod process;

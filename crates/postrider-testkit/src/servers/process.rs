@@ -5,15 +5,18 @@
 //! the server and removes its folder, so that a server in a `static` and a test run that is killed leave nothing
 //! behind. As root, servers run as `postgres` or `nobody`, because some refuse to run as root.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, File};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::{MetadataExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -126,6 +129,30 @@ pub fn free_port() -> Result<u16, ServerError> {
         .and_then(|listener| listener.local_addr())
         .map(|address| address.port())
         .map_err(|error| ServerError::failed("looking for a free port", error))
+}
+
+/// A port of 127.0.0.1 that was free a moment ago, of those that the kernel gives to no outgoing connection: it is still
+/// free when its server is started again.
+///
+/// # Errors
+/// When the machine has none left.
+pub fn lasting_port() -> Result<u16, ServerError> {
+    const LOWEST: u16 = 10_000;
+    const TRIES: usize = 1_000;
+    static DRAWN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    let given = range.split_whitespace().next().and_then(|first| first.parse().ok()).unwrap_or(32_768_u16);
+    let count = u64::from(given.saturating_sub(LOWEST).max(1));
+    for _ in 0..TRIES {
+        let drawn = RandomState::new().build_hasher().finish() % count;
+        let port = LOWEST.saturating_add(u16::try_from(drawn).unwrap_or(0));
+        // Whoever drew it before may not listen yet.
+        let is_new = DRAWN.lock().unwrap_or_else(PoisonError::into_inner).insert(port);
+        if is_new && TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return Ok(port);
+        }
+    }
+    Err(ServerError::failed("looking for a free port", format!("none of {TRIES} from {LOWEST} on")))
 }
 
 /// The user that servers run as when we are root.

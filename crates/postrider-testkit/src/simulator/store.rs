@@ -11,6 +11,9 @@ use postrider_core::{
 
 use super::lanes::LaneTable;
 
+/// So many rows that stand before another one are looked at; of more a read does not tell what they owe.
+const MOST_LOOKED_AT: usize = 3;
+
 /// A row.
 #[derive(Debug, Clone)]
 pub(super) struct Stored {
@@ -385,7 +388,10 @@ impl SimStore {
     fn closed(&self, id: i64, stored: &Stored) -> Closed {
         let Some(group) = self.group(stored) else { return Closed::Open };
         let mut owed = BTreeSet::new();
-        for before in self.exceptional[group].range(..id) {
+        for (place, before) in self.exceptional[group].range(..id).enumerate() {
+            if place == MOST_LOOKED_AT {
+                return Closed::ForMany(owed.into_iter().collect());
+            }
             match &self.row(*before).waiting_for {
                 Some(names) => owed.extend(names.iter().cloned()),
                 None => return Closed::ForAll,

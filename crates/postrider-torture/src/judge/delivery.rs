@@ -34,6 +34,7 @@ pub fn no_loss(case: &Case<'_>) -> Finding {
             });
         }
     }
+    finding.breaks_as_told(case);
     finding.measured = format!("committed {committed}, dead {given_up}, lost {}", finding.broken);
     finding
 }
@@ -58,6 +59,7 @@ pub fn no_ghost(case: &Case<'_>) -> Finding {
             finding.breaks(|| format!("{id} of key {} was rolled back and is in the ledger", written.key));
         }
     }
+    finding.breaks_as_told(case);
     finding.measured = format!("delivered {}, ghosts {}", case.record.delivered.len(), finding.broken);
     finding
 }
@@ -73,11 +75,7 @@ pub fn integrity(case: &Case<'_>) -> Finding {
             finding.breaks_at(written.key, written.n, || format!("{} at {}", delivered.id, delivered.at));
         }
     }
-    for (invariant, what) in &case.record.wrong {
-        if *invariant == "I7" {
-            finding.breaks(|| what.clone());
-        }
-    }
+    finding.breaks_as_told(case);
     let poison = case.record.written.values().filter(|written| written.key.class == Class::Poison).count();
     finding.measured = format!("compared {}, of {poison} poisoned none can arrive", case.record.delivered.len());
     finding

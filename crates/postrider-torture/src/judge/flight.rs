@@ -50,9 +50,7 @@ pub fn bounds(case: &Case<'_>) -> Finding {
 /// What was written down as wrong on the way, for one invariant.
 pub fn told(id: &'static str, says: &'static str, case: &Case<'_>) -> Finding {
     let mut finding = Finding::new(id, says);
-    for (_, what) in case.record.wrong.iter().filter(|(invariant, _)| *invariant == id) {
-        finding.breaks(|| what.clone());
-    }
+    finding.breaks_as_told(case);
     finding.measured = format!("{} wrong", finding.broken);
     finding
 }
@@ -122,6 +120,9 @@ pub fn vacuous(case: &Case<'_>) -> Vec<String> {
     // A relay that wakes up looks at its lease before it settles, and has nothing refused to it but what had been sent.
     if outlasted > 0 && record.fenced() + record.stood_down == 0 {
         why.push(format!("{outlasted} pauses outlasted the lease, and no relay ever found its lanes gone"));
+    }
+    if kinds.contains(&Kind::DatabaseDeadlock) && record.deadlocks == 0 {
+        why.push("no transaction met a deadlock".to_owned());
     }
     if kinds.contains(&Kind::RelayKill) && repeats::count(&record.delivered) == 0 {
         why.push("there was no repeat at all: the kills missed".to_owned());

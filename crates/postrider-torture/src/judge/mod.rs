@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::moment::Moment;
 use crate::record::{Fault, Record};
-use crate::settings::Settings;
+use crate::settings::{BrokerKind, Settings};
 
 pub use isolation::lags;
 pub use liveness::{percentile, takeovers};
@@ -26,8 +26,10 @@ pub use window::history;
 pub const MAX_PAUSE: Duration = Duration::from_secs(1);
 /// The longest interval between two attempts, as the relays are configured.
 pub const MAX_BACKOFF: Duration = Duration::from_secs(1);
-/// How long one publish may take, as the relays are configured.
-pub const PUBLISH_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long an acknowledgement is waited for, as the relays are configured.
+const PUBLISH_TIMEOUT: Duration = Duration::from_secs(2);
+/// How much later than that Kafka's client may tell that it did not come.
+const KAFKA_NOTICES: Duration = Duration::from_secs(3);
 /// What a crash of the database undoes reaches so far back: the removal of a delivered message is on disk 0.6 s after it
 /// (docs/adr/0004), and comes some time after the broker took it.
 pub const UNFLUSHED: Duration = Duration::from_secs(2);
@@ -84,6 +86,14 @@ impl Finding {
         self.broken += 1;
         if self.witnesses.len() < WITNESSES {
             self.witnesses.push(witness());
+        }
+    }
+
+    /// What was written down as wrong on the way, for this invariant.
+    fn breaks_as_told(&mut self, case: &Case<'_>) {
+        let id = self.id;
+        for (_, what) in case.record.wrong.iter().filter(|(invariant, _)| *invariant == id) {
+            self.breaks(|| what.clone());
         }
     }
 
@@ -155,7 +165,15 @@ pub fn judge(case: &Case<'_>) -> Judgement {
 
 /// What a fault may still cause after it has ended.
 fn aftermath(settings: &Settings) -> Duration {
-    settings.lease() + PUBLISH_TIMEOUT + MAX_PAUSE
+    settings.lease() + publish_takes(settings.broker) + MAX_PAUSE
+}
+
+/// How long one publish may take: to Kafka a message may be sent until the timeout is over, and is waited for as long.
+fn publish_takes(broker: BrokerKind) -> Duration {
+    match broker {
+        BrokerKind::Nats | BrokerKind::Http | BrokerKind::File => PUBLISH_TIMEOUT,
+        BrokerKind::Kafka | BrokerKind::Kafka3 => PUBLISH_TIMEOUT * 2 + KAFKA_NOTICES,
+    }
 }
 
 /// Windows in which something was wrong, or what was wrong still had its effects: merged, in order.

@@ -387,3 +387,22 @@ fn what_is_outside_of_windows_is_counted() {
     assert!(within(&spans, Moment(20)) && within(&spans, Moment(30)) && !within(&spans, Moment(25)));
     assert!(!within(&spans, Moment(5)) && !within(&spans, Moment(45)));
 }
+
+#[test]
+fn what_readers_and_books_told_breaks_its_invariant() {
+    for invariant in ["I1", "I2", "I7", "I13", "I15"] {
+        let run = disturbed(Class::Serialised, 2).delivers(&[1, 2]);
+        let run = run.changes(|run| run.record.wrong.push((invariant, "told".to_owned())));
+        assert_eq!(run.broken(), [invariant]);
+    }
+}
+
+#[test]
+fn a_publish_to_kafka_may_end_later_than_one_to_nats() {
+    let run = |broker| {
+        let run = Run::of(Class::Serialised, 3).fault(Kind::BrokerPause, 0, 92).delivers(&[1, 2, 2, 3]);
+        run.changes(|run| run.settings.broker = broker).broken()
+    };
+    assert_eq!(run(BrokerKind::Nats), ["I4"]);
+    assert_eq!(run(BrokerKind::Kafka3), [""; 0]);
+}

@@ -2,7 +2,10 @@
 
 pub mod broker;
 pub mod http;
+pub mod kafka;
+pub mod kafka_log;
 pub mod lines;
+pub mod mariadb;
 pub mod nats;
 pub mod postgres;
 pub mod sqlite;

@@ -1,22 +1,34 @@
 //! The database of a run, whichever it is.
 
-use std::path::Path;
 use std::time::Duration;
 
+use postrider_testkit::proxy::Proxy;
 use uuid::Uuid;
 
+use super::mariadb::MariadbPlace;
 use super::postgres::PostgresPlace;
 use super::sqlite::SqlitePlace;
 use crate::Fallible;
-use crate::settings::StoreKind;
+use crate::settings::{Settings, StoreKind};
 
 /// The database.
 #[derive(Debug)]
 pub enum Store {
-    /// A private server.
+    /// A private PostgreSQL.
     Postgres(Box<PostgresPlace>),
+    /// A private MariaDB.
+    Mariadb(Box<MariadbPlace>),
     /// A file.
     Sqlite(SqlitePlace),
+}
+
+/// Which numbers rows get after a restart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Numbers {
+    /// Those behind the last that was drawn.
+    GoOn,
+    /// Those behind the last row that is there.
+    GoBack,
 }
 
 /// A lane with its owner.
@@ -84,10 +96,11 @@ impl Store {
     ///
     /// # Errors
     /// When a server is missing or does not start.
-    pub async fn start(kind: StoreKind, folder: &Path) -> Fallible<Self> {
-        Ok(match kind {
+    pub async fn start(settings: &Settings) -> Fallible<Self> {
+        Ok(match settings.store {
             StoreKind::Postgres => Self::Postgres(Box::new(PostgresPlace::start().await?)),
-            StoreKind::Sqlite => Self::Sqlite(SqlitePlace::start(folder)?),
+            StoreKind::Mariadb => Self::Mariadb(Box::new(MariadbPlace::start(settings).await?)),
+            StoreKind::Sqlite => Self::Sqlite(SqlitePlace::start(&settings.out)?),
         })
     }
 
@@ -95,6 +108,7 @@ impl Store {
     pub fn version(&self) -> String {
         match self {
             Self::Postgres(place) => place.version().to_owned(),
+            Self::Mariadb(place) => place.version().to_owned(),
             Self::Sqlite(_) => format!("SQLite {}", rusqlite::version()),
         }
     }
@@ -103,6 +117,7 @@ impl Store {
     pub fn relay_url(&self, port: u16, name: &str) -> String {
         match self {
             Self::Postgres(place) => place.url(port, name),
+            Self::Mariadb(place) => place.url(port, name),
             Self::Sqlite(place) => format!("sqlite:{}", place.file().display()),
         }
     }
@@ -111,6 +126,7 @@ impl Store {
     pub fn port(&self) -> Option<u16> {
         match self {
             Self::Postgres(place) => Some(place.port()),
+            Self::Mariadb(place) => Some(place.port()),
             Self::Sqlite(_) => None,
         }
     }
@@ -122,6 +138,7 @@ impl Store {
     pub async fn look(&self) -> Fallible<Look> {
         match self {
             Self::Postgres(place) => place.look().await,
+            Self::Mariadb(place) => place.look().await,
             Self::Sqlite(place) => place.look(),
         }
     }
@@ -133,6 +150,7 @@ impl Store {
     pub async fn held(&self) -> Fallible<Vec<String>> {
         match self {
             Self::Postgres(place) => place.held().await,
+            Self::Mariadb(place) => place.held().await,
             Self::Sqlite(place) => place.held(),
         }
     }
@@ -141,6 +159,7 @@ impl Store {
     pub async fn connections(&self, name: &str) -> u64 {
         match self {
             Self::Postgres(place) => place.connections(name).await.unwrap_or(0),
+            Self::Mariadb(place) => place.connections(name).await.unwrap_or(0),
             Self::Sqlite(_) => 0,
         }
     }
@@ -152,6 +171,7 @@ impl Store {
     pub async fn books(&self) -> Fallible<Books> {
         match self {
             Self::Postgres(place) => place.books().await,
+            Self::Mariadb(place) => place.books().await,
             Self::Sqlite(place) => place.books(),
         }
     }
@@ -163,7 +183,70 @@ impl Store {
     pub async fn lock(&self, lasts: Duration) -> Fallible<()> {
         match self {
             Self::Postgres(place) => place.lock(lasts).await,
+            Self::Mariadb(place) => place.lock(lasts).await,
             Self::Sqlite(place) => place.lock(lasts).await,
+        }
+    }
+
+    /// What stands between the application and the server, where there is a server.
+    pub fn writers(&self) -> Option<&Proxy> {
+        match self {
+            Self::Postgres(place) => Some(place.writers()),
+            Self::Mariadb(place) => Some(place.writers()),
+            Self::Sqlite(_) => None,
+        }
+    }
+
+    /// Ends the server at once.
+    pub async fn kill(&self) {
+        match self {
+            Self::Postgres(place) => place.server().lock().await.kill9(),
+            Self::Mariadb(place) => place.server().lock().await.kill9(),
+            Self::Sqlite(_) => {}
+        }
+    }
+
+    /// Stops the server in good order.
+    pub async fn stop(&self) {
+        match self {
+            Self::Postgres(place) => place.server().lock().await.stop(),
+            Self::Mariadb(place) => place.server().lock().await.stop(),
+            Self::Sqlite(_) => {}
+        }
+    }
+
+    /// Starts the server again with its data.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub async fn restart(&self, numbers: Numbers) -> Fallible<()> {
+        match self {
+            Self::Postgres(place) => Ok(place.server().lock().await.restart().await?),
+            Self::Mariadb(place) => place.restart(numbers).await,
+            Self::Sqlite(_) => Ok(()),
+        }
+    }
+
+    /// Ends a third of the relays' sessions from within the server.
+    ///
+    /// # Errors
+    /// While the server is away.
+    pub async fn terminate_backends(&self, draw: u64) -> Fallible<()> {
+        match self {
+            Self::Postgres(place) => place.terminate_backends(draw).await,
+            Self::Mariadb(place) => place.kill_sessions(draw).await,
+            Self::Sqlite(_) => Ok(()),
+        }
+    }
+
+    /// Provokes deadlocks with the relays for a while; how many the server ended meanwhile.
+    ///
+    /// # Errors
+    /// While the server is away.
+    pub async fn deadlock(&self, lasts: Duration) -> Fallible<u64> {
+        match self {
+            Self::Mariadb(place) => place.deadlock(lasts).await,
+            Self::Postgres(_) | Self::Sqlite(_) => Ok(0),
         }
     }
 }

@@ -72,7 +72,7 @@ impl Circumstances {
             writers: settings.writers,
             rate: settings.rate,
             lease_ms: settings.lease_ms,
-            broker_killed: broker_killed && settings.broker == BrokerKind::Nats,
+            broker_killed: broker_killed && settings.broker.is_killed(),
             not_run,
             repeat_it: repeat_it + &beside,
         }

@@ -1,5 +1,6 @@
 //! The application: writers of every kind, with a ledger row in the transaction of each message.
 
+mod mariadb;
 mod postgres;
 mod sqlite;
 
@@ -133,6 +134,9 @@ impl Writers {
                 Store::Postgres(place) => {
                     tasks.spawn(postgres::write(hand, place.writers_url()));
                 }
+                Store::Mariadb(place) => {
+                    tasks.spawn(mariadb::write(hand, place.writers_url()));
+                }
                 Store::Sqlite(place) => {
                     let file = place.file();
                     tasks.spawn_blocking(move || sqlite::write(hand, &file));
@@ -224,6 +228,20 @@ impl Hand {
         }
         (id, message)
     }
+}
+
+/// Every key that is ever written to, where there are so many of the serialised ones.
+pub fn keys(serialised: u16) -> Vec<Key> {
+    let counts = [
+        (Class::Serialised, serialised.max(1)),
+        (Class::Unserialised, UNSERIALISED_KEYS),
+        (Class::Bulk, BULK_KEYS),
+        (Class::Poison, POISON_KEYS),
+        (Class::Delayed, TIMED_KEYS),
+        (Class::Expiring, TIMED_KEYS),
+        (Class::Held, HELD_KEYS),
+    ];
+    counts.into_iter().flat_map(|(class, count)| (0..count).map(move |number| Key { class, number })).collect()
 }
 
 /// The keys that a bulk transaction writes to, in the order in which it locks them.

@@ -25,6 +25,21 @@ pub async fn connect(url: &str) -> Client {
     client
 }
 
+async fn append(client: &Client, load: &Load) {
+    let filler = load.payload.saturating_sub(8);
+    // Keys by a hash, so that no window of the table holds a pattern of them.
+    let sql = format!(
+        "insert into postrider_outbox (topic, key, payload, message_id)
+         select '{}', 'key-' || (hashint8(n) & 2147483647) % {}, int8send(n) || convert_to(repeat('a', {filler}), 'UTF8'),
+                gen_random_uuid()
+           from generate_series(0::bigint, {}) n",
+        load.topic,
+        load.keys,
+        load.messages - 1
+    );
+    client.batch_execute(&sql).await.unwrap();
+}
+
 impl Database {
     pub async fn start() -> Self {
         let server = Postgres::start().await.unwrap();
@@ -44,7 +59,23 @@ impl Database {
     }
 
     pub async fn store(&self) -> Arc<dyn Store> {
-        open(&self.url, &StoreOptions::default()).await.unwrap()
+        Self::store_at(&self.url).await
+    }
+
+    /// The URL of another database of the cluster, whose outbox has the messages of a load and was never seen by a relay.
+    pub async fn another_filled(&self, load: &Load) -> String {
+        let url = self.server.fresh_database().await.unwrap();
+        migrate(&url, &MigrateOptions::default()).await.unwrap();
+        let client = connect(&url).await;
+        append(&client, load).await;
+        client.batch_execute("vacuum analyze postrider_outbox").await.unwrap();
+        client.batch_execute("checkpoint").await.unwrap();
+        url
+    }
+
+    /// The store at a URL.
+    pub async fn store_at(url: &str) -> Arc<dyn Store> {
+        open(url, &StoreOptions::default()).await.unwrap()
     }
 
     /// Empties the outbox.
@@ -69,18 +100,7 @@ impl Database {
 
     /// Writes the messages of a load in one transaction.
     pub async fn append(&self, load: &Load) {
-        let filler = load.payload.saturating_sub(8);
-        // Keys by a hash, so that no window of the table holds a pattern of them.
-        let sql = format!(
-            "insert into postrider_outbox (topic, key, payload, message_id)
-             select '{}', 'key-' || (hashint8(n) & 2147483647) % {}, int8send(n) || convert_to(repeat('a', {filler}), 'UTF8'),
-                    gen_random_uuid()
-               from generate_series(0::bigint, {}) n",
-            load.topic,
-            load.keys,
-            load.messages - 1
-        );
-        self.client.batch_execute(&sql).await.unwrap();
+        append(&self.client, load).await;
     }
 
     pub async fn left(&self) -> u64 {

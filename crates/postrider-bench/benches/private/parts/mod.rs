@@ -4,9 +4,12 @@ mod cost;
 mod database;
 mod drain;
 mod held;
+mod kafka;
 mod latency;
 mod limit;
+mod mariadb;
 mod memory;
+mod mysql_kafka;
 mod nats;
 pub mod plan;
 mod processes;
@@ -33,6 +36,7 @@ pub async fn measure(plan: &Plan, mut keep: impl FnMut(&str, &Measurement)) -> b
             "cost" => cost::measure(plan, &mut notes).await,
             "memory" => memory::measure(plan, &mut notes).await,
             "scaling" => scaling::measure(plan, &mut notes).await,
+            "mysql-kafka" => mysql_kafka::measure(plan, &mut notes).await,
             _ => held::measure(plan, &mut notes).await,
         };
         let took = began.elapsed().as_secs();

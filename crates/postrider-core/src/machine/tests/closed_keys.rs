@@ -1,8 +1,8 @@
 //! A key of which a message failed is closed until that is recorded, and one whose message is given up goes on in memory.
 
-use super::by_hand::{Hand, only, retrying, row};
+use super::by_hand::{Hand, aside, only, retrying, row};
 use super::world::name;
-use crate::machine::Event;
+use crate::machine::{DestinationIndex, Event, Flight, Wanted};
 use crate::*;
 
 fn rows(batch: &[Settlement]) -> Vec<i64> {
@@ -11,6 +11,15 @@ fn rows(batch: &[Settlement]) -> Vec<i64> {
 
 fn sent(hand: &Hand) -> Vec<(usize, Vec<i64>)> {
     hand.flights.iter().map(|(place, _, rows)| (place.get(), rows.clone())).collect()
+}
+
+/// The call under way to this destination with this row.
+fn flight_to(hand: &mut Hand, destination: usize, row: i64) -> (Flight, usize) {
+    let is_it =
+        |(place, _, rows): &(DestinationIndex, Flight, Vec<i64>)| place.get() == destination && rows.contains(&row);
+    let place = hand.flights.iter().position(is_it).expect("it was not sent");
+    let (_, flight, rows) = hand.flights.remove(place);
+    (flight, rows.len())
 }
 
 /// The next attempt at it is the last one at the first destination.
@@ -89,4 +98,39 @@ fn a_key_whose_message_failed_stays_closed_though_one_that_holds_it_unsent_leave
     assert!(matches!(hand.settles[0][..], [Settlement { row: RowId(1), outcome: Outcome::Retry { .. }, .. }]));
     hand.give_due(vec![retrying(5, "k")]);
     assert_eq!(sent(&hand), [], "it passed the one that failed");
+}
+
+/// It stays in memory for the other destination, which pauses, and so nothing of the key is recorded before that goes on.
+#[test]
+fn what_waits_in_the_table_is_looked_for_behind_a_message_that_was_accepted_here_and_waits_elsewhere() {
+    let mut hand = Hand::new(2);
+    hand.give_new(vec![row(1, Some("k"))]);
+    let (here, elsewhere) = (flight_to(&mut hand, 0, 1), flight_to(&mut hand, 1, 1));
+    hand.publish(elsewhere, Some(ErrorKind::Unavailable));
+    hand.give_new(vec![Row { closed: Closed::ForAll, ..row(2, Some("k")) }]);
+    assert_eq!(rows(&hand.settle()), [2], "what stands before it is not known");
+    hand.settled(&[2]);
+    hand.publish(here, None);
+    hand.give_to(|wanted| matches!(wanted, Wanted::Key(..)), vec![aside(2, "k")]);
+    assert!(sent(&hand).contains(&(0, vec![2])), "{:?}", sent(&hand));
+}
+
+/// What stands before it in memory waits for the destination that pauses, of which nothing was accepted anywhere then.
+#[test]
+fn what_waits_in_the_table_is_looked_for_when_the_destination_pauses_for_which_its_key_waits() {
+    let mut hand = Hand::new(2);
+    hand.give_new(vec![row(1, Some("k")), row(5, Some("other"))]);
+    let here = flight_to(&mut hand, 0, 1);
+    hand.give_new(vec![Row { closed: Closed::ForAll, ..row(2, Some("k")) }]);
+    hand.settle();
+    hand.settled(&[2]);
+    hand.publish(here, None);
+    let elsewhere = flight_to(&mut hand, 1, 5);
+    assert!(
+        hand.read(|wanted| matches!(wanted, Wanted::Key(..))).is_none(),
+        "it could stand before one that is on its way"
+    );
+    hand.publish(elsewhere, Some(ErrorKind::Unavailable));
+    hand.give_to(|wanted| matches!(wanted, Wanted::Key(..)), vec![aside(2, "k")]);
+    assert!(sent(&hand).contains(&(0, vec![2])), "{:?}", sent(&hand));
 }

@@ -1,5 +1,6 @@
 //! What became of rows is recorded: what follows when that works, when it fails, and when a row is gone meanwhile.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::by_hand::{Hand, aside, head, retrying, row};
@@ -172,4 +173,35 @@ fn a_row_that_left_the_table_untried_leaves_nothing_to_be_careful_of() {
         hand.machine.on(hand.now, Event::Stop);
         assert_eq!(hand.machine.held()[0].start, Start::Clean);
     }
+}
+
+/// The messages that are told as delivered.
+fn named(hand: &mut Hand) -> Vec<Arc<Message>> {
+    let notes = hand.machine.take_notes().into_iter();
+    let message = |note| if let Note::DeliveredMessage(message) = note { Some(message) } else { None };
+    notes.filter_map(message).collect()
+}
+
+#[test]
+fn a_delivered_message_is_named_once_when_that_is_recorded_and_only_where_somebody_wants_it() {
+    let mut hand = Hand::new(1);
+    accepted(&mut hand, 1);
+    hand.settle();
+    hand.settled(&[1]);
+    assert_eq!(named(&mut hand), []);
+    hand.machine.note_deliveries(Deliveries::Named);
+    accepted(&mut hand, 2);
+    fail_settle(&mut hand);
+    assert_eq!(named(&mut hand), [], "it is not recorded");
+    while hand.settles.is_empty() {
+        hand.wait();
+    }
+    hand.settle();
+    hand.settled(&[2]);
+    assert_eq!(named(&mut hand).len(), 1);
+    hand.machine.note_deliveries(Deliveries::Counted);
+    accepted(&mut hand, 3);
+    hand.settle();
+    hand.settled(&[3]);
+    assert_eq!(named(&mut hand), []);
 }

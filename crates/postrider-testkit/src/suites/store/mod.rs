@@ -5,6 +5,7 @@
 //! own under the name of its function; a case that a profile excludes says so and why. A second line,
 //! `one_order_suite!(start_of_one_lane)`, is for an outbox of one lane.
 
+pub mod archiving;
 pub mod bench;
 pub mod careful;
 pub mod expiring;
@@ -122,6 +123,7 @@ macro_rules! store_suite {
                 the_walk_over_exceptional_keys_meets_each_once
                 a_row_behind_an_exceptional_one_is_closed
                 a_row_behind_a_partly_delivered_one_is_closed_for_the_rest
+                a_row_behind_many_partly_delivered_ones_is_told_that_there_are_more
             }
             careful {
                 rows_of_a_lane_that_starts_carefully_come_as_heads
@@ -172,6 +174,7 @@ macro_rules! store_suite {
                 the_status_says_when_it_estimates
                 the_status_names_members_lanes_and_errors
                 the_status_names_topics_that_no_route_leads
+                the_topics_of_what_waits_are_told
                 a_pending_a_retrying_and_a_waiting_message_are_explained
                 a_dead_and_a_delivered_message_are_explained
                 enqueue_writes_in_order_and_refuses_what_is_invalid
@@ -187,6 +190,13 @@ macro_rules! store_suite {
                 prunable_is_what_prune_removes
                 two_prunes_at_once_remove_each_row_once_and_nothing_else
                 prune_is_bounded
+            }
+            archiving {
+                what_is_past_its_retention_is_shown_whole_and_stays
+                what_is_shown_is_bounded_and_the_first_of_a_kind_comes_whatever_it_weighs
+                what_was_shown_is_removed_and_nothing_else
+                what_was_replayed_since_it_was_shown_stays
+                a_head_that_was_shown_and_removed_opens_its_key
             }
         }
     };

@@ -100,6 +100,18 @@ pub async fn the_status_names_topics_that_no_route_leads(harness: &dyn StoreHarn
     assert_eq!(bench.operator.status(100).await.unwrap().unrouted, ["mail.sent"]);
 }
 
+/// Of what is to be delivered, and of nothing else.
+pub async fn the_topics_of_what_waits_are_told(harness: &dyn StoreHarness) {
+    let mut bench = Bench::new(harness).await;
+    assert_eq!(bench.operator.topics().await.unwrap(), Vec::<String>::new());
+    harness.write(&["placed", "mail.sent", "placed", "paid"].map(|topic| Message::new(topic, "x"))).await;
+    assert_eq!(bench.operator.topics().await.unwrap(), ["mail.sent", "paid", "placed"]);
+    let rows = bench.read().await;
+    let of = |topic: &str| rows.iter().find(|row| message(row).topic.as_str() == topic).unwrap();
+    bench.settle(&[settlement(of("paid"), dead()), settlement(of("mail.sent"), Outcome::Delivered)]).await;
+    assert_eq!(bench.operator.topics().await.unwrap(), ["placed"]);
+}
+
 /// In the outbox, and behind whom.
 pub async fn a_pending_a_retrying_and_a_waiting_message_are_explained(harness: &dyn StoreHarness) {
     let mut bench = Bench::new(harness).await;

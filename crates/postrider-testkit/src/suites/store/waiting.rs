@@ -9,6 +9,8 @@ use super::StoreHarness;
 use super::bench::{Bench, ROOM, SET_ASIDE, id, ids, keyed, retry, settlement};
 
 const SOON: Duration = Duration::from_millis(400);
+/// More rows than a store looks at before another one.
+const MANY: usize = 80;
 
 /// Not before its time, and then at once.
 pub async fn a_retry_is_found_exactly_when_it_is_due(harness: &dyn StoreHarness) {
@@ -166,6 +168,27 @@ pub async fn a_row_behind_a_partly_delivered_one_is_closed_for_the_rest(harness:
     let Closed::For(mut owed) = third.closed else { panic!("{:?}", third.closed) };
     owed.sort();
     assert_eq!(owed, [d, e]);
+}
+
+/// However many there are: the store may stop looking, and then says so. Where what it saw is owed to everybody, so is the
+/// row.
+pub async fn a_row_behind_many_partly_delivered_ones_is_told_that_there_are_more(harness: &dyn StoreHarness) {
+    let mut bench = Bench::new(harness).await;
+    let d = DestinationName::new("d");
+    for (key, owed) in [("some", Some(vec![d.clone()])), ("all", None)] {
+        harness.write(&(0..MANY).map(|_| keyed(key)).collect::<Vec<_>>()).await;
+        let rows = bench.read().await;
+        let aside = Outcome::SetAside { waiting_for: owed.clone() };
+        let batch: Vec<_> = rows.iter().map(|row| settlement(row, aside.clone())).collect();
+        assert_eq!(bench.settle(&batch).await.rows.len(), MANY);
+        let closed = bench.one(harness, keyed(key)).await.closed;
+        match owed {
+            Some(owed) => {
+                assert!([Closed::For(owed.clone()), Closed::ForMany(owed)].contains(&closed), "{closed:?}");
+            }
+            None => assert_eq!(closed, Closed::ForAll),
+        }
+    }
 }
 
 /// Rows of different keys, tried once and due again now, by id.

@@ -1,8 +1,12 @@
-//! A private Kafka: one node that is server and controller (KRaft), from the files that Maven brought.
+//! A private Kafka: one node that is server and controller (KRaft), from the files that Maven brought; or several of them,
+//! a [`KafkaCluster`].
 //!
 //! It has a plain listener for the test itself and, where asked for, one with passwords and one with TLS. Its classes lie
 //! in a folder that `cargo xtask servers --install` fills; a user without a Java or these files gets
 //! [`ServerError::NotInstalled`].
+
+mod cluster;
+mod properties;
 
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -12,6 +16,8 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+pub use self::cluster::KafkaCluster;
+use self::properties::properties;
 use super::process::{Folder, Process, Recipe, ServerError, Signal, find, free_port};
 
 /// The version that is tested with.
@@ -31,8 +37,21 @@ pub struct KafkaOptions {
     pub certificate: Option<String>,
     /// The authority, PEM, whose certificates that listener demands of clients.
     pub authority: Option<String>,
+    /// Further listeners, each behind a proxy.
+    pub behind: Vec<Behind>,
+    /// Megabytes of memory for its objects; none is 512.
+    pub heap: Option<u16>,
     /// Further lines of the configuration.
     pub extra: String,
+}
+
+/// A listener behind a proxy: whoever comes by it is told the proxy's port for everything further, and stays behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Behind {
+    /// Where the node listens.
+    pub port: u16,
+    /// Where the proxy does.
+    pub advertised: u16,
 }
 
 /// A running node: a folder of its own, free ports of 127.0.0.1, topics are not created by themselves.
@@ -41,7 +60,7 @@ pub struct KafkaServer {
     // Dropped first: the folder must outlive the process.
     process: Process,
     folder: Folder,
-    ports: Ports,
+    place: Place,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -50,6 +69,21 @@ struct Ports {
     controller: u16,
     password: u16,
     tls: u16,
+}
+
+impl Ports {
+    fn draw(port: fn() -> Result<u16, ServerError>) -> Result<Self, ServerError> {
+        Ok(Self { plain: port()?, controller: port()?, password: port()?, tls: port()? })
+    }
+}
+
+/// A node's place among its like.
+#[derive(Debug, Clone)]
+struct Place {
+    id: u32,
+    ports: Ports,
+    /// Every node of the cluster, with the port of its controller.
+    voters: Vec<(u32, u16)>,
 }
 
 impl KafkaServer {
@@ -66,19 +100,28 @@ impl KafkaServer {
     /// # Errors
     /// When it is not installed or does not start.
     pub async fn start_with(options: KafkaOptions) -> Result<Self, ServerError> {
+        let ports = Ports::draw(free_port)?;
+        let place = Place { id: 1, ports, voters: vec![(1, ports.controller)] };
+        let mut server = Self::spawn(place, &options)?;
+        server.ready().await?;
+        Ok(server)
+    }
+
+    /// Starts the process of a node, which answers later.
+    fn spawn(place: Place, options: &KafkaOptions) -> Result<Self, ServerError> {
         let (java, libraries) = (find("java", &[], "openjdk-17-jre-headless")?, libraries()?);
         let folder = Folder::create()?;
-        let ports = Ports { plain: free_port()?, controller: free_port()?, password: free_port()?, tls: free_port()? };
         if let Some(certificate) = &options.certificate {
             folder.write("server.pem", certificate)?;
         }
         if let Some(authority) = &options.authority {
             folder.write("authority.pem", authority)?;
         }
-        let config = folder.write("server.properties", &config(&folder, ports, &options))?;
+        let config = folder.write("server.properties", &properties(&folder, &place, options))?;
+        let heap = format!("-Xmx{}m", options.heap.unwrap_or(512));
         let tool = |class: &str| {
             let arguments: Vec<OsString> = vec![
-                "-Xmx512m".into(),
+                heap.clone().into(),
                 "-Xshare:auto".into(),
                 "-XX:+UseSerialGC".into(),
                 "-XX:TieredStopAtLevel=1".into(),
@@ -100,24 +143,22 @@ impl KafkaServer {
         }
         tool("kafka.tools.StorageTool").args(format).run()?;
         let process = Process::spawn(tool("kafka.Kafka").args([config.into_os_string()]))?;
-        let mut server = Self { process, folder, ports };
-        server.ready().await?;
-        Ok(server)
+        Ok(Self { process, folder, place })
     }
 
     /// Where it listens without a password: for the test's own clients, and for brokers that need none.
     pub fn address(&self) -> String {
-        format!("127.0.0.1:{}", self.ports.plain)
+        format!("127.0.0.1:{}", self.place.ports.plain)
     }
 
     /// Where it asks for a password, without TLS.
     pub fn address_with_password(&self) -> String {
-        format!("127.0.0.1:{}", self.ports.password)
+        format!("127.0.0.1:{}", self.place.ports.password)
     }
 
     /// Where it speaks TLS; by the name that the certificate is for.
     pub fn address_with_tls(&self, host: &str) -> String {
-        format!("{host}:{}", self.ports.tls)
+        format!("{host}:{}", self.place.ports.tls)
     }
 
     /// Its data folder.
@@ -155,10 +196,11 @@ impl KafkaServer {
     }
 
     async fn ready(&mut self) -> Result<(), ServerError> {
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.ports.plain));
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.place.ports.plain));
         let until = Instant::now() + Duration::from_secs(90);
         // Not Process::ready: the future of its closure is not Send, and harnesses restart servers inside tasks.
-        while !answers(address).await {
+        let all = i32::try_from(self.place.voters.len()).unwrap_or(i32::MAX);
+        while !answers(address, all).await {
             if !self.process.running() || Instant::now() >= until {
                 let doing = "waiting for Kafka".to_owned();
                 return Err(ServerError::Failed { doing, log: self.process.log_end() });
@@ -169,9 +211,9 @@ impl KafkaServer {
     }
 }
 
-/// Whether it answers a question for the versions that it speaks, and is registered with its controller: a broker that
-/// is not has no address to tell.
-async fn answers(address: SocketAddr) -> bool {
+/// Whether it answers a question for the cluster, and knows so many servers: a node that is not registered with its
+/// controller has no address to tell.
+async fn answers(address: SocketAddr, servers: i32) -> bool {
     // Length, Metadata (3) version 1, correlation 7, no client id, no topics asked for.
     const METADATA: [u8; 18] = [0, 0, 0, 14, 0, 3, 0, 1, 0, 0, 0, 7, 0xff, 0xff, 0, 0, 0, 0];
     let asked = async {
@@ -180,7 +222,7 @@ async fn answers(address: SocketAddr) -> bool {
         let length = stream.read_i32().await.ok()?;
         let correlation = stream.read_i32().await.ok()?;
         let brokers = stream.read_i32().await.ok()?;
-        (length > 8 && correlation == 7 && brokers > 0).then_some(())
+        (length > 8 && correlation == 7 && brokers >= servers).then_some(())
     };
     matches!(tokio::time::timeout(Duration::from_secs(2), asked).await, Ok(Some(())))
 }
@@ -203,64 +245,4 @@ pub fn libraries() -> Result<PathBuf, ServerError> {
         program: format!("Kafka {VERSION} (cargo xtask servers --install brings it from Maven Central)"),
         package: "maven openjdk-17-jre-headless",
     })
-}
-
-fn config(folder: &Folder, ports: Ports, options: &KafkaOptions) -> String {
-    let data = folder.path().join("data");
-    let Ports { plain, controller, password, tls } = ports;
-    let mut listeners = format!("PLAIN://127.0.0.1:{plain}");
-    let mut advertised = listeners.clone();
-    let mut protocols = "PLAIN:PLAINTEXT,CONTROLLER:PLAINTEXT".to_owned();
-    let mut further = String::new();
-    if let Some((first, word)) = options.users.first() {
-        listeners.push_str(&format!(",PASSWORD://127.0.0.1:{password}"));
-        advertised.push_str(&format!(",PASSWORD://127.0.0.1:{password}"));
-        protocols.push_str(",PASSWORD:SASL_PLAINTEXT");
-        let users: String = options.users.iter().map(|(user, word)| format!(" user_{user}=\"{word}\"")).collect();
-        let module = "org.apache.kafka.common.security";
-        further.push_str(&format!(
-            "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512\n\
-             listener.name.password.plain.sasl.jaas.config={module}.plain.PlainLoginModule required username=\"{first}\" \
-             password=\"{word}\"{users};\n\
-             listener.name.password.scram-sha-256.sasl.jaas.config={module}.scram.ScramLoginModule required;\n\
-             listener.name.password.scram-sha-512.sasl.jaas.config={module}.scram.ScramLoginModule required;\n",
-        ));
-        if options.authorize {
-            further.push_str(&format!(
-                "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n\
-                 super.users=User:ANONYMOUS;User:{first}\n"
-            ));
-        }
-    }
-    if options.certificate.is_some() {
-        listeners.push_str(&format!(",TLS://127.0.0.1:{tls}"));
-        advertised.push_str(&format!(",TLS://localhost:{tls}"));
-        protocols.push_str(",TLS:SSL");
-        let file = folder.path().join("server.pem");
-        further.push_str(&format!(
-            "listener.name.tls.ssl.keystore.type=PEM\nlistener.name.tls.ssl.keystore.location={}\n",
-            file.display()
-        ));
-    }
-    if options.authority.is_some() {
-        let file = folder.path().join("authority.pem");
-        further.push_str(&format!(
-            "listener.name.tls.ssl.client.auth=required\nlistener.name.tls.ssl.truststore.type=PEM\n\
-             listener.name.tls.ssl.truststore.location={}\n",
-            file.display()
-        ));
-    }
-    format!(
-        "process.roles=broker,controller\nnode.id=1\ncontroller.quorum.voters=1@127.0.0.1:{controller}\n\
-         listeners={listeners},CONTROLLER://127.0.0.1:{controller}\nadvertised.listeners={advertised}\n\
-         controller.listener.names=CONTROLLER\ninter.broker.listener.name=PLAIN\n\
-         listener.security.protocol.map={protocols}\nlog.dirs={}\nnum.partitions=1\n\
-         offsets.topic.replication.factor=1\noffsets.topic.num.partitions=1\n\
-         transaction.state.log.replication.factor=1\ntransaction.state.log.min.isr=1\n\
-         transaction.state.log.num.partitions=4\ngroup.initial.rebalance.delay.ms=0\nauto.create.topics.enable=false\n\
-         message.max.bytes=8388608\ncontrolled.shutdown.enable=false\n\
-         broker.session.timeout.ms=2000\nbroker.heartbeat.interval.ms=500\n{further}{}\n",
-        data.display(),
-        options.extra
-    )
 }

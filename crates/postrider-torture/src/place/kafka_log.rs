@@ -1,0 +1,166 @@
+//! What stands in Kafka's topics: read partition by partition from the beginning on, and written down in that order.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rdkafka::config::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::message::{BorrowedMessage, Headers, Message};
+use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+
+use crate::Fallible;
+use crate::record::{Delivered, Recorder, print};
+use crate::writers::NUMBER;
+
+const POLL: Duration = Duration::from_millis(100);
+const PATIENCE: Duration = Duration::from_secs(5);
+const READ_WITHIN: Duration = Duration::from_secs(120);
+
+/// The next offset of each partition of each topic: what stands before it is in the record.
+type Places = BTreeMap<(String, i32), i64>;
+
+/// The reader, at work until it is dropped.
+pub struct KafkaLog {
+    consumer: Arc<BaseConsumer>,
+    places: Arc<Mutex<Places>>,
+    is_over: Arc<AtomicBool>,
+}
+
+impl fmt::Debug for KafkaLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KafkaLog").field("places", &self.places).finish_non_exhaustive()
+    }
+}
+
+impl Drop for KafkaLog {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+}
+
+impl KafkaLog {
+    /// Reads topics of so many partitions, over every restart of a server.
+    ///
+    /// # Errors
+    /// When the client cannot be made.
+    pub fn follow(servers: &str, topics: &[&str], partitions: i32, recorder: &Arc<Recorder>) -> Fallible<Self> {
+        let consumer: BaseConsumer = ClientConfig::new()
+            .set("bootstrap.servers", servers)
+            .set("group.id", "torture")
+            .set("enable.auto.commit", "false")
+            .set("isolation.level", "read_committed")
+            // What was acknowledged and is not there any more is not to be passed over in silence.
+            .set("auto.offset.reset", "error")
+            .set("fetch.wait.max.ms", "50")
+            .set("reconnect.backoff.max.ms", "500")
+            .create()?;
+        let (mut list, mut places) = (TopicPartitionList::new(), Places::new());
+        for topic in topics {
+            for partition in 0..partitions {
+                list.add_partition_offset(topic, partition, Offset::Offset(0))?;
+                places.insert(((*topic).to_owned(), partition), 0);
+            }
+        }
+        consumer.assign(&list)?;
+        let (consumer, places) = (Arc::new(consumer), Arc::new(Mutex::new(places)));
+        let is_over = Arc::new(AtomicBool::new(false));
+        let reader = Reader {
+            consumer: Arc::clone(&consumer),
+            places: Arc::clone(&places),
+            recorder: Arc::clone(recorder),
+            is_over: Arc::clone(&is_over),
+        };
+        std::thread::Builder::new().name("kafka-log".to_owned()).spawn(move || reader.read_for_ever())?;
+        Ok(Self { consumer, places, is_over })
+    }
+
+    /// Waits until everything is in the record.
+    ///
+    /// # Errors
+    /// When it does not come to that.
+    pub async fn read_to_end(&self) -> Fallible<()> {
+        let until = Instant::now() + READ_WITHIN;
+        loop {
+            let (consumer, wanted) = (Arc::clone(&self.consumer), open(&self.places).clone());
+            let ends = tokio::task::spawn_blocking(move || ends(&consumer, &wanted)).await?;
+            let read = open(&self.places).clone();
+            let is_read =
+                ends.as_ref().is_some_and(|ends| ends.iter().all(|(place, end)| read.get(place) >= Some(end)));
+            if is_read {
+                return Ok(());
+            }
+            if Instant::now() > until {
+                return Err(format!("the topics end at {ends:?}, and only these could be read: {read:?}").into());
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+}
+
+/// Where each partition ends now; none when a server does not say so.
+fn ends(consumer: &BaseConsumer, places: &Places) -> Option<Places> {
+    let end = |topic: &str, partition| consumer.fetch_watermarks(topic, partition, PATIENCE).ok().map(|(_, end)| end);
+    places.keys().map(|(topic, partition)| Some(((topic.clone(), *partition), end(topic, *partition)?))).collect()
+}
+
+fn open(places: &Mutex<Places>) -> std::sync::MutexGuard<'_, Places> {
+    places.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+struct Reader {
+    consumer: Arc<BaseConsumer>,
+    places: Arc<Mutex<Places>>,
+    recorder: Arc<Recorder>,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Reader {
+    fn read_for_ever(self) {
+        while !self.is_over.load(Ordering::Relaxed) {
+            match self.consumer.poll(POLL) {
+                Some(Ok(record)) => self.take(&record),
+                Some(Err(KafkaError::MessageConsumption(RDKafkaErrorCode::AutoOffsetReset))) => {
+                    self.recorder.wrong("I1", "a partition does not go on where it was read to".to_owned());
+                }
+                // While a server is away; the client goes on by itself.
+                Some(Err(_)) | None => {}
+            }
+        }
+    }
+
+    fn take(&self, record: &BorrowedMessage<'_>) {
+        let (topic, partition, offset) = (record.topic(), record.partition(), record.offset());
+        let header = |name: &str| {
+            let mut all = record.headers().into_iter().flat_map(|headers| headers.iter());
+            let value = all.find(|header| header.key == name).and_then(|header| header.value);
+            value.map(|value| String::from_utf8_lossy(value).into_owned()).unwrap_or_default()
+        };
+        let key = header("postrider-key");
+        if record.key() != Some(key.as_bytes()) {
+            self.recorder
+                .wrong("I7", format!("{topic} {partition} at {offset}: the record's key is not the message's"));
+        }
+        // The server's own stamp, in milliseconds: its clock is that of this machine.
+        let stamp = record.timestamp().to_millis().unwrap_or(0);
+        let delivered = Delivered {
+            id: header("postrider-id").parse().unwrap_or_default(),
+            at: self.recorder.clock.of_wall(i128::from(stamp) * 1000),
+            lane: header("postrider-lane").parse().unwrap_or(u16::MAX),
+            term: header("postrider-term").parse().unwrap_or(-1),
+            attempt: header("postrider-attempt").parse().unwrap_or(0),
+            print: print(topic, &key, &header(NUMBER), record.payload().unwrap_or_default()),
+        };
+        self.recorder.open().delivered.push(delivered);
+        let mut places = open(&self.places);
+        let next = places.entry((topic.to_owned(), partition)).or_insert(0);
+        if offset != *next {
+            let told = format!("{topic} {partition}: offset {offset} came where {next} was to come");
+            self.recorder.wrong("I1", told);
+        }
+        *next = offset + 1;
+    }
+}

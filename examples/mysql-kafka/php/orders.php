@@ -1,0 +1,54 @@
+<?php
+
+// Orders and the messages about them, in one transaction each, with PDO (Debian: php-cli php-mysql).
+//
+//   DATABASE_URL=mysql://shop:secret@127.0.0.1:3306/shop php orders.php 300
+//
+// The number is the first order's. `postrider migrate --store "$DATABASE_URL"` made the outbox.
+
+declare(strict_types=1);
+
+require __DIR__ . '/Outbox.php';
+
+function connect(string $url): PDO
+{
+    $place = parse_url($url);
+    $dsn = sprintf(
+        'mysql:host=%s;port=%d;dbname=%s;charset=utf8mb4',
+        $place['host'],
+        $place['port'] ?? 3306,
+        ltrim($place['path'], '/'),
+    );
+    [$user, $password] = [rawurldecode($place['user']), rawurldecode($place['pass'] ?? '')];
+    return new PDO($dsn, $user, $password, [
+        PDO::ATTR_ERRMODE => PDO::ERRMODE_EXCEPTION,
+        PDO::ATTR_EMULATE_PREPARES => false,
+    ]);
+}
+
+/** Writes the order and its message: both are committed, or neither. */
+function place(PDO $pdo, Outbox $outbox, array $order): void
+{
+    $pdo->beginTransaction();
+    try {
+        $pdo->prepare('insert into orders (id, customer, item) values (:id, :customer, :item)')->execute($order);
+        // The key is the customer: the messages of a customer keep their order.
+        $outbox->enqueue(
+            'orders.placed',
+            $order['customer'],
+            json_encode($order, JSON_THROW_ON_ERROR | JSON_UNESCAPED_UNICODE),
+            ['correlation-id' => (string) $order['id']],
+        );
+        $pdo->commit();
+    } catch (Throwable $failure) {
+        $pdo->rollBack();
+        throw $failure;
+    }
+}
+
+$pdo = connect(getenv('DATABASE_URL'));
+$outbox = new Outbox($pdo);
+$first = (int) $argv[1];
+foreach (['ann-php', 'bob-php', 'ann-php'] as $number => $customer) {
+    place($pdo, $outbox, ['id' => $first + $number, 'customer' => $customer, 'item' => 'Tür']);
+}

@@ -1,0 +1,141 @@
+//! What the examples in other languages import: brought from each language's registry by its own client, as its lock file
+//! says, into a cache folder. `crates/postrider-testkit/src/servers/packages.rs` looks there.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::Result;
+
+/// The packages of one language.
+struct Packages {
+    language: &'static str,
+    /// Files that the client reads, and their text.
+    files: &'static [(&'static str, &'static str)],
+    /// What is run in their folder: where below it, and the words.
+    commands: &'static [(&'static str, &'static [&'static str])],
+    /// The text of what names them exactly.
+    lock: &'static str,
+}
+
+const PYTHON: Packages = Packages {
+    language: "python",
+    files: &[("requirements.txt", include_str!("../../../examples/mysql-kafka/python/requirements.txt"))],
+    commands: &[(
+        "",
+        &[
+            "python3",
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--target",
+            "packages",
+            "-r",
+            "requirements.txt",
+        ],
+    )],
+    lock: include_str!("../../../examples/mysql-kafka/python/requirements.txt"),
+};
+
+const NODE: Packages = Packages {
+    language: "node",
+    files: &[
+        ("package.json", include_str!("../../../examples/mysql-kafka/node/package.json")),
+        ("package-lock.json", include_str!("../../../examples/mysql-kafka/node/package-lock.json")),
+    ],
+    commands: &[("", &["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"])],
+    lock: include_str!("../../../examples/mysql-kafka/node/package-lock.json"),
+};
+
+const JAVA: Packages = Packages {
+    language: "java",
+    files: &[("pom.xml", include_str!("../../../examples/mysql-kafka/java/pom.xml"))],
+    commands: &[("", &["mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=lib"])],
+    lock: include_str!("../../../examples/mysql-kafka/java/pom.xml"),
+};
+
+const GO: Packages = Packages {
+    language: "go",
+    files: &[
+        ("orders/go.mod", include_str!("../../../examples/mysql-kafka/go/go.mod")),
+        ("orders/go.sum", include_str!("../../../examples/mysql-kafka/go/go.sum")),
+        ("import/go.mod", include_str!("../../../examples/from-go-outbox/go.mod")),
+        ("import/go.sum", include_str!("../../../examples/from-go-outbox/go.sum")),
+    ],
+    commands: &[("orders", &["go", "mod", "download"]), ("import", &["go", "mod", "download"])],
+    lock: concat!(
+        include_str!("../../../examples/mysql-kafka/go/go.sum"),
+        include_str!("../../../examples/from-go-outbox/go.sum")
+    ),
+};
+
+pub fn python() -> Option<PathBuf> {
+    PYTHON.found()
+}
+
+pub fn node() -> Option<PathBuf> {
+    NODE.found()
+}
+
+pub fn java() -> Option<PathBuf> {
+    JAVA.found()
+}
+
+pub fn go() -> Option<PathBuf> {
+    GO.found()
+}
+
+pub fn bring_python() -> Result<()> {
+    PYTHON.bring()
+}
+
+pub fn bring_node() -> Result<()> {
+    NODE.bring()
+}
+
+pub fn bring_java() -> Result<()> {
+    JAVA.bring()
+}
+
+pub fn bring_go() -> Result<()> {
+    GO.bring()
+}
+
+impl Packages {
+    fn found(&self) -> Option<PathBuf> {
+        let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache/postrider"));
+        let caches = [Some(PathBuf::from("/var/cache/postrider")), home];
+        let folders = caches.into_iter().flatten().map(|cache| cache.join("packages").join(self.language));
+        let brought = |folder: &PathBuf| fs::read_to_string(folder.join("lock")).is_ok_and(|lock| lock == self.lock);
+        folders.into_iter().find(brought)
+    }
+
+    fn bring(&self) -> Result<()> {
+        let cache = super::cache()?.join("packages");
+        let (folder, work) = (cache.join(self.language), cache.join(format!("{}-being-fetched", self.language)));
+        let _ = fs::remove_dir_all(&work);
+        for (name, text) in self.files {
+            let file = work.join(name);
+            fs::create_dir_all(file.parent().unwrap_or(&work))?;
+            fs::write(file, text)?;
+        }
+        for (below, words) in self.commands {
+            println!("{}", words.join(" "));
+            let mut command = Command::new(words[0]);
+            command.args(&words[1..]).current_dir(work.join(below)).stdin(Stdio::null());
+            // Go's alone; a cache that cannot be removed again would be in the way of the next one.
+            command.env("GOMODCACHE", work.join("mod")).env("GOFLAGS", "-modcacherw").env("GOTOOLCHAIN", "local");
+            let status = command.status().map_err(|error| format!("{}: {error}", words[0]))?;
+            if !status.success() {
+                return Err(format!("{}: {status}", words.join(" ")).into());
+            }
+        }
+        fs::write(work.join("lock"), self.lock)?;
+        // Whole or not at all: a run that is killed leaves nothing that looks like the packages.
+        let _ = fs::remove_dir_all(&folder);
+        fs::rename(&work, &folder)?;
+        Ok(())
+    }
+}
