@@ -12,11 +12,7 @@ use crate::failure::Outcome;
 /// What applies to which topics; the last entry is for every topic.
 pub(super) fn on_dead(read: &Reader<'_>) -> Outcome<Vec<(TopicPattern, OnDead)>> {
     let mut entries = Vec::new();
-    for place in 0.. {
-        let prefix = format!("retry.topic[{place}]");
-        if !read.0.any_below(&format!("{prefix}.")) {
-            break;
-        }
+    for prefix in read.0.entries("retry.topic") {
         // The first entry that matches decides, also by what it leaves unsaid.
         let word = read.maybe(&format!("{prefix}.on_dead")).unwrap_or_else(|| read.text("retry.on_dead"));
         entries.push((pattern(read, &format!("{prefix}.pattern"))?, named(&word)));

@@ -184,6 +184,12 @@ pub(crate) fn find(path: &str) -> Option<&'static Key> {
     KEYS.iter().find(|key| key.path == shape)
 }
 
+/// Whether a path such as `retry.topic` is that of a list whose entries have settings.
+pub(crate) fn is_list(path: &str) -> bool {
+    let entry = format!("{}[].", shape(path));
+    KEYS.iter().any(|key| key.path.starts_with(&entry))
+}
+
 /// The path with names and places replaced, as it stands in the table.
 pub(crate) fn shape(path: &str) -> String {
     if let Some(("broker", rest)) = path.split_once('.') {

@@ -79,6 +79,8 @@ impl Setting {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Layers {
     settings: BTreeMap<String, Setting>,
+    /// How many entries each list of tables has: one that says nothing has no setting by which it could be seen.
+    lists: BTreeMap<String, usize>,
 }
 
 impl Layers {
@@ -132,9 +134,10 @@ impl Layers {
         names
     }
 
-    /// Whether anything stands below a prefix.
-    pub(crate) fn any_below(&self, prefix: &str) -> bool {
-        self.settings.keys().any(|path| path.starts_with(prefix))
+    /// The path of every entry of a list of tables, such as `retry.topic[0]`, in order, also of those that say nothing.
+    pub(crate) fn entries(&self, list: &str) -> Vec<String> {
+        let count = self.lists.get(list).copied().unwrap_or_default();
+        (0..count).map(|place| format!("{list}[{place}]")).collect()
     }
 
     fn set(&mut self, path: &str, value: Value, origin: Origin) {
@@ -170,11 +173,15 @@ impl Layers {
             )
         })?;
         let mut found = Vec::new();
-        flatten(String::new(), Value::Table(table), &mut found);
+        flatten(String::new(), Value::Table(table), &mut found, &mut self.lists);
+        let origin = Origin::File(path.to_owned());
         for (key, value) in found {
-            self.put(&key, value, Origin::File(path.to_owned()))?;
+            self.put(&key, value, origin.clone())?;
         }
-        Ok(())
+        match self.lists.keys().find(|list| !keys::is_list(list)) {
+            Some(list) => Err(unknown(&format!("{list}[]"), &origin)),
+            None => Ok(()),
+        }
     }
 
     fn read_variable(&mut self, name: &str, value: String) -> Outcome<()> {
@@ -215,13 +222,13 @@ fn is_broker_option(path: &str) -> bool {
 }
 
 /// Tables become paths; lists of tables become numbered paths; other lists stay values.
-fn flatten(path: String, value: Value, found: &mut Vec<(String, Value)>) {
+fn flatten(path: String, value: Value, found: &mut Vec<(String, Value)>, lists: &mut BTreeMap<String, usize>) {
     let below = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
     match value {
         // What stands below a broker's option belongs to the broker.
         Value::Table(table) if path.matches('.').count() < 2 || !path.starts_with("broker.") => {
             for (name, value) in table {
-                flatten(below(&name), value, found);
+                flatten(below(&name), value, found, lists);
             }
         }
         Value::Array(entries) if !entries.is_empty() && entries.iter().all(Value::is_table) => {
@@ -229,12 +236,9 @@ fn flatten(path: String, value: Value, found: &mut Vec<(String, Value)>) {
                 found.push((path, Value::Array(entries)));
                 return;
             }
+            lists.insert(path.clone(), entries.len());
             for (place, entry) in entries.into_iter().enumerate() {
-                // A route that says nothing is one all the same.
-                if path == "route" && entry.as_table().is_some_and(toml::Table::is_empty) {
-                    found.push((format!("{path}[{place}].topics"), Value::String("#".to_owned())));
-                }
-                flatten(format!("{path}[{place}]"), entry, found);
+                flatten(format!("{path}[{place}]"), entry, found, lists);
             }
         }
         value => found.push((path, value)),
@@ -337,10 +341,18 @@ mod tests {
     }
 
     #[test]
-    fn a_route_that_says_nothing_is_a_route() {
-        let layers = file("[[route]]\n[[route]]\nname = \"copies\"\n").unwrap();
-        assert_eq!(layers.get("route[0].topics").unwrap().text().as_deref(), Some("#"));
-        assert!(layers.any_below("route[1]."));
+    fn an_entry_that_says_nothing_is_an_entry() {
+        let layers = file("[[route]]\n[[route]]\nname = \"copies\"\n[[retry.topic]]\n").unwrap();
+        assert_eq!(layers.entries("route"), ["route[0]", "route[1]"]);
+        assert_eq!(layers.entries("retry.topic"), ["retry.topic[0]"]);
+        assert!(file("").unwrap().entries("route").is_empty());
+    }
+
+    #[test]
+    fn a_list_that_is_no_setting_is_refused_though_its_entries_say_nothing() {
+        let failure = file("[[retry.topics]]\n").unwrap_err();
+        assert!(failure.what.contains("retry.topics[] is no setting"), "{failure:?}");
+        assert!(file("[[relay]]\n").unwrap_err().what.contains("relay[] is no setting"));
     }
 
     #[test]

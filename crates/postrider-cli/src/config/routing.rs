@@ -14,15 +14,8 @@ use crate::failure::{Failure, Outcome};
 const LONGEST_NAME: usize = 64;
 
 pub(super) fn topics(read: &Reader<'_>, base: RetryPolicy) -> Outcome<Vec<(TopicPattern, RetryPolicy)>> {
-    let mut topics = Vec::new();
-    for place in 0.. {
-        let prefix = format!("retry.topic[{place}]");
-        if !read.0.any_below(&format!("{prefix}.")) {
-            break;
-        }
-        topics.push((pattern(read, &format!("{prefix}.pattern"))?, retry(read, &prefix, base)?));
-    }
-    Ok(topics)
+    let entries = read.0.entries("retry.topic");
+    entries.iter().map(|entry| Ok((pattern(read, &format!("{entry}.pattern"))?, retry(read, entry, base)?))).collect()
 }
 
 /// What to write as a pattern of topics.
@@ -84,17 +77,20 @@ pub(super) fn routes(read: &Reader<'_>, brokers: &[BrokerSection]) -> Outcome<Ve
     if brokers.is_empty() {
         return Ok(Vec::new());
     }
-    // Without any entry there is one that says nothing; --broker takes away what the first one may have said.
-    let entries = 1 + (1..).take_while(|place| read.0.any_below(&format!("route[{place}]."))).count();
-    only_one_is_meant(read, entries)?;
-    let routes = (0..entries).map(|place| route(read, place, brokers)).collect::<Outcome<Vec<_>>>()?;
+    let mut entries = read.0.entries("route");
+    if entries.is_empty() {
+        // As if there were one that says nothing but what flags say of it.
+        entries.push("route[0]".to_owned());
+    }
+    only_one_is_meant(read, entries.len())?;
+    let routes = entries.iter().map(|entry| route(read, entry, brokers)).collect::<Outcome<Vec<_>>>()?;
     have_names_of_their_own(read, &routes)?;
     lead_nowhere_twice(&routes)?;
     Ok(routes)
 }
 
-fn route(read: &Reader<'_>, place: usize, brokers: &[BrokerSection]) -> Outcome<Route> {
-    let at = |key: &str| format!("route[{place}].{key}");
+fn route(read: &Reader<'_>, entry: &str, brokers: &[BrokerSection]) -> Outcome<Route> {
+    let at = |key: &str| format!("{entry}.{key}");
     let broker = match (read.maybe(&at("broker")), brokers) {
         (Some(name), _) => known(read, &at("broker"), name, brokers)?,
         (None, [only]) => only.name.clone(),
@@ -114,11 +110,11 @@ fn route(read: &Reader<'_>, place: usize, brokers: &[BrokerSection]) -> Outcome<
         let next = format!("write letters, digits, '-' and '_', at most {LONGEST_NAME}; {DEAD_LETTERS} is taken");
         return Err(read.refuse(&at("name"), &format!("{name:?} is no name of a destination"), next));
     }
-    Ok(Route { name, topics, broker, destination: destination(read, place)? })
+    Ok(Route { name, topics, broker, destination: destination(read, entry)? })
 }
 
-fn destination(read: &Reader<'_>, place: usize) -> Outcome<DestinationTemplate> {
-    let at = |key: &str| format!("route[{place}].{key}");
+fn destination(read: &Reader<'_>, entry: &str) -> Outcome<DestinationTemplate> {
+    let at = |key: &str| format!("{entry}.{key}");
     let mut allowed = AllowList::default();
     let of_header = at("allow.header.");
     let headers = read.0.iter().filter_map(|(path, _)| {

@@ -35,6 +35,20 @@ fn an_unknown_key_is_refused_with_the_nearest_valid_one() {
     }
 }
 
+/// Everything after it would otherwise be as if it were not written.
+#[test]
+fn an_entry_of_a_list_that_says_nothing_hides_no_other_and_is_told_what_it_lacks() {
+    let place = Place::empty();
+    for (text, words) in [
+        ("[[retry.topic]]\n[[retry.topic]]\npattern = \"a.#\"\n", ["retry.topic[0].pattern: is missing", "orders.#"]),
+        ("[[retry.topic]]\npattern = \"a.#\"\n[[retry.topic]]\n", ["retry.topic[1].pattern: is missing", "orders.#"]),
+        ("[[retry.topics]]\n", ["retry.topics[] is no setting", "next: "]),
+    ] {
+        place.write("postrider.toml", text);
+        place.run(&["config", "show"]).ends(2).says(&words);
+    }
+}
+
 #[test]
 fn an_unknown_variable_is_refused_with_the_nearest_valid_one() {
     let run = Place::empty().run_with(&[("POSTRIDER_RETRY__MAX_ATTEMPT", "3")], &["config", "show"]);
