@@ -8,32 +8,24 @@ use tokio::time::timeout;
 /// What is archived and removed at a time: it is in memory.
 const ROOM: Room = Room { rows: 1_000, bytes: 8 << 20 };
 
-/// Archives the next rows that are past their retention, of each kind at most 1,000 and 8 MiB (or one that is larger), and
-/// removes them when they are durable there. Nothing when nothing is past its retention any more.
+/// Archives what is past its retention, then removes it, and remembers what is durable in the archive meanwhile: what could
+/// not be removed, because that failed or because somebody else locks it, is not archived again.
 ///
-/// When the process ends in between, the removal fails, or the archive keeps only a part, every row is still in the
-/// database: it is archived again. What is changed meanwhile, as by a replay, is archived and stays.
-///
-/// # Errors
-/// The archive's, and then nothing was removed; the store's; `Config` from a store that cannot show what it removes.
-pub async fn prune_archived(
-    operator: &mut dyn Operator,
-    archive: &dyn Archive,
-    retention: &Retention,
-) -> Result<Pruned> {
-    Archiving::default().prune(operator, archive, retention, Duration::MAX).await
-}
-
-/// Archives and removes, and remembers what is durable, so that a removal that fails makes no repeats in the archive.
+/// It remembers no more than it archives at a time. When the process ends, or the archive keeps only a part, every row is
+/// still in the database, and is archived again. What is changed meanwhile, as by a replay, is archived and stays.
 #[derive(Debug, Default)]
-pub(crate) struct Archiving {
+pub struct Archiving {
     durable: Vec<PastRow>,
 }
 
 impl Archiving {
-    /// As [`prune_archived`], but what is durable already is removed before more is archived. Showing, keeping and removing
-    /// may take so long each.
-    pub(crate) async fn prune(
+    /// Archives the next rows, of each kind at most 1,000 and 8 MiB (or one that is larger), and removes them when they are
+    /// durable there; what is durable already is removed before more is archived. Nothing when nothing that can be removed
+    /// is past its retention any more. Showing, keeping and removing may take `limit` each.
+    ///
+    /// # Errors
+    /// The archive's, and then nothing was removed; the store's; `Config` from a store that cannot show what it removes.
+    pub async fn prune(
         &mut self,
         operator: &mut dyn Operator,
         archive: &dyn Archive,
@@ -138,24 +130,27 @@ pub(crate) mod tests {
     #[tokio::test]
     async fn what_is_removed_was_archived_before_and_the_rest_is_untouched() {
         let store = delivered(3).await;
-        let archive = Kept::default();
+        let (archive, mut archiving) = (Kept::default(), Archiving::default());
         let mut operator = store.operator().await.unwrap();
-        let pruned = prune_archived(&mut *operator, &archive, &AT_ONCE).await.unwrap();
+        let pruned = archiving.prune(&mut *operator, &archive, &AT_ONCE, Duration::MAX).await.unwrap();
         assert_eq!((pruned.delivered, past(&store).await.len(), archive.rows.lock().unwrap().len()), (3, 0, 3));
-        assert_eq!(prune_archived(&mut *operator, &archive, &AT_ONCE).await.unwrap(), Pruned::default());
+        assert_eq!(
+            archiving.prune(&mut *operator, &archive, &AT_ONCE, Duration::MAX).await.unwrap(),
+            Pruned::default()
+        );
     }
 
     #[tokio::test]
     async fn nothing_is_removed_while_the_archive_fails_and_what_it_had_taken_comes_again() {
         let store = delivered(3).await;
-        let mut operator = store.operator().await.unwrap();
+        let (mut operator, mut archiving) = (store.operator().await.unwrap(), Archiving::default());
         for kind in [ErrorKind::Unavailable, ErrorKind::Unknown] {
             let broken = Kept { fails: Some(kind), ..Kept::default() };
-            let error = prune_archived(&mut *operator, &broken, &AT_ONCE).await.unwrap_err();
+            let error = archiving.prune(&mut *operator, &broken, &AT_ONCE, Duration::MAX).await.unwrap_err();
             assert_eq!((error.kind(), past(&store).await.len()), (kind, 3));
         }
         let sound = Kept::default();
-        assert_eq!(prune_archived(&mut *operator, &sound, &AT_ONCE).await.unwrap().delivered, 3);
+        assert_eq!(archiving.prune(&mut *operator, &sound, &AT_ONCE, Duration::MAX).await.unwrap().delivered, 3);
     }
 
     #[tokio::test]
@@ -204,9 +199,9 @@ pub(crate) mod tests {
     async fn what_waits_is_never_archived() {
         let store = MemoryStore::new(LaneCount::ONE, History::Kept);
         store.enqueue_committed(&[Message::new("t", "")]);
-        let archive = Kept::default();
+        let (archive, mut archiving) = (Kept::default(), Archiving::default());
         let mut operator = store.operator().await.unwrap();
-        prune_archived(&mut *operator, &archive, &AT_ONCE).await.unwrap();
+        archiving.prune(&mut *operator, &archive, &AT_ONCE, Duration::MAX).await.unwrap();
         assert!(archive.rows.lock().unwrap().is_empty() && !store.rows().is_empty());
     }
 }

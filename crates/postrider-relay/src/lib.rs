@@ -49,7 +49,7 @@ mod stuck;
 pub mod telemetry;
 mod unanswered;
 
-pub use archiving::prune_archived;
+pub use archiving::Archiving;
 pub use builder::{Relay, RelayBuilder};
 pub use dead_watch::{DeadWatch, GaveUp};
 pub use events::{RelayEvent, RelayEvents};

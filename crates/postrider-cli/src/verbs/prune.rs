@@ -1,8 +1,10 @@
 //! `postrider prune`: retention, once, for cron.
 
+use std::time::Duration;
+
 use clap::Args;
 use postrider_core::{Archive, Operator, Pruned, Retention};
-use postrider_relay::prune_archived;
+use postrider_relay::Archiving;
 use serde_json::json;
 
 use crate::config::flags::SettingFlags;
@@ -76,7 +78,7 @@ impl Prune {
             return Ok(Exit::Good);
         }
         let verb = if self.dry_run { "would remove" } else { "removed" };
-        let kept = |time: Option<std::time::Duration>| {
+        let kept = |time: Option<Duration>| {
             time.map_or("kept for ever".to_owned(), |time| format!("older than {}", values::spoken(time)))
         };
         output::print(&format!(
@@ -92,9 +94,10 @@ impl Prune {
 
 async fn remove(operator: &mut dyn Operator, retention: &Retention, archive: Option<&dyn Archive>) -> Outcome<Pruned> {
     let mut total = Pruned::default();
+    let mut archiving = Archiving::default();
     loop {
         let pruned = match archive {
-            Some(archive) => prune_archived(operator, archive, retention).await,
+            Some(archive) => archiving.prune(operator, archive, retention, Duration::MAX).await,
             None => operator.prune(retention, BATCH).await,
         };
         let pruned = pruned.map_err(|error| Failure::store(&error))?;

@@ -6,7 +6,7 @@ use postrider_testkit::servers::pgbouncer::PgBouncer;
 use postrider_testkit::servers::postgres::{self, Postgres};
 use tokio_postgres::{Client, NoTls};
 
-use crate::harness::{Place, Run, until};
+use crate::harness::{Place, Run, lines, until};
 
 /// Above the five seconds that a verb waits, with room for a slow machine.
 const SOON: Duration = Duration::from_secs(14);
@@ -160,6 +160,30 @@ async fn a_role_that_may_not_see_the_holder_is_told_so() {
     let run = soon(&place, &["status", "--store", &server.url_as(&role, "x", database)]);
     let grant = format!("grant pg_read_all_stats to \"{role}\"");
     run.ends(2).says(&[&format!("held by pid {pid} (user "), "is hidden from the role", &grant]);
+}
+
+/// What it locks is not removed, and is no reason to write it again in the next round.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_letter_that_somebody_has_locked_is_archived_once_and_stays() {
+    let (place, server) = (Place::empty(), postgres::shared().await.unwrap());
+    let url = outbox(&place, server).await;
+    let run = |arguments: &[&str]| tokio::task::block_in_place(|| place.run(&[arguments, &["--store", &url]].concat()));
+    for key in ["a", "b", "c"] {
+        run(&["enqueue", "t", "--key", key, "--payload", "too late", "--expires-in", "1ms"]).good();
+    }
+    run(&["relay", "--until-empty", "--broker", "file:out.jsonl", "--admin-listen", "off"]).good();
+    let (application, _) = session(&url).await;
+    application.batch_execute("begin; select from postrider_outbox where key = 'b' for update").await.unwrap();
+    let prune = ["prune", "--dead", "1ms", "--archive", "file:archive.jsonl", "--json"];
+    assert_eq!(run(&prune).good().json()["dead"], 2);
+    let archived = || -> Vec<String> {
+        lines(&place.path("archive.jsonl")).iter().map(|line| line["key"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(archived(), ["a", "b", "c"]);
+    application.batch_execute("rollback").await.unwrap();
+    // Another process cannot know what is in the archive: it writes what it removes.
+    assert_eq!(run(&prune).good().json()["dead"], 1);
+    assert_eq!(archived(), ["a", "b", "c", "b"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
