@@ -33,6 +33,19 @@ impl Drained {
         let messages = self.verdict.written as f64;
         messages / self.took.as_secs_f64()
     }
+
+    /// A run of the limit, if everything arrived and nothing else did: a rate at which messages are lost is no limit, and no
+    /// figure is put beside it.
+    ///
+    /// # Errors
+    /// `Unknown`, with the verdict.
+    pub fn as_limit(self) -> Result<Self> {
+        if self.verdict.holds() {
+            return Ok(self);
+        }
+        let what = format!("the limit, which has no relay in it, was measured wrong: {}", self.verdict);
+        Err(Error::new(ErrorKind::Unknown, what))
+    }
 }
 
 /// Drains an outbox that holds exactly the messages of a load with one relay at its defaults, and tells `progress` how
@@ -87,5 +100,20 @@ async fn finished(
             return Err(Error::new(ErrorKind::Unavailable, text));
         }
         tokio::time::sleep(LOOK).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_at_which_messages_are_lost_or_invented_is_no_limit() {
+        let run = |verdict| Drained { took: Duration::from_secs(1), verdict };
+        assert!(run(Verdict::counted(10, 10, 0)).as_limit().is_ok());
+        for wrong in [Verdict::counted(10, 9, 0), Verdict::counted(10, 11, 0)] {
+            let error = run(wrong).as_limit().unwrap_err();
+            assert!(error.to_string().contains(&wrong.to_string()), "{error}");
+        }
     }
 }

@@ -221,14 +221,13 @@ async fn at_the_limit(tables: &Tables<'_>, section: &BrokerSection, load: &Load)
     let run = limit(store, Arc::clone(&broker), load).await;
     broker.close().await;
     bar.finish_and_clear();
-    let run = run.map_err(|error| Failure::broker(&error))?;
-    if run.verdict.holds() {
-        return Ok(run.rate());
-    }
-    Err(Failure::bad(
-        format!("the limit, which has no relay in it, was measured wrong: {}", run.verdict),
-        "see whether anything else writes to the tables of the measurement, then run this again",
-    ))
+    let run = run.map_err(|error| Failure::broker(&error))?.as_limit().map_err(|wrong| {
+        Failure::bad(
+            wrong.story(),
+            "see whether anything else writes to the tables of the measurement, then run this again",
+        )
+    })?;
+    Ok(run.rate())
 }
 
 /// The user's own messages would wait for ours. An outbox that is not there has none.

@@ -40,7 +40,7 @@ pub enum Pace {
     Even(Duration),
 }
 
-/// Reads and deletes; publishes in between where there is a broker.
+/// Reads and deletes; publishes in between where there is a broker. All of the load, or it panics.
 pub async fn pipeline(url: &str, load: &Load, broker: Option<&Context>) -> Drained {
     let book = Arc::new(Book::new(load.messages, Moments::NotKept));
     let began = Instant::now();
@@ -57,7 +57,7 @@ pub async fn pipeline(url: &str, load: &Load, broker: Option<&Context>) -> Drain
     let mut verdict = book.verdict(load.messages);
     // The limit keeps no order, so it has none to break.
     verdict.order = None;
-    Drained { took: began.elapsed(), verdict }
+    Drained { took: began.elapsed(), verdict }.as_limit().unwrap()
 }
 
 /// Reads whatever has come, publishes it where there is a broker, and deletes it, until it is told to stop: the limit of

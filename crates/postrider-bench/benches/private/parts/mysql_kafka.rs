@@ -15,6 +15,7 @@ use postrider_bench::spread::percentile;
 use postrider_bench::steady::{Pace, steady};
 use postrider_bench::verdict::Verdict;
 use postrider_brokers::memory::MemoryBroker;
+use postrider_core::{Broker, Store};
 
 use super::database::Database;
 use super::kafka::Kafka;
@@ -74,13 +75,13 @@ async fn drained(plan: &Plan, server: &MariadbServer, kafka: &Kafka, database: &
         eprintln!("mysql-kafka: drain, run {} of {}", run + 1, plan.runs);
         let memory = || Arc::new(MemoryBroker::counting());
         let outbox = server.filled(&any_keys).await;
-        to_memory.limit.push(limit(outbox.store().await, memory(), &any_keys).await.unwrap());
+        to_memory.limit.push(at_the_limit(outbox.store().await, memory(), &any_keys).await);
         let outbox = server.filled(&any_keys).await;
         to_memory.ours.push(ours(outbox, memory(), &any_keys).await);
 
         let load = kafka.onto_a_fresh_topic(&any_keys).await;
         let outbox = server.filled(&load).await;
-        to_kafka.limit.push(limit(outbox.store().await, kafka.broker(), &load).await.unwrap());
+        to_kafka.limit.push(at_the_limit(outbox.store().await, kafka.broker(), &load).await);
         let load = kafka.onto_a_fresh_topic(&any_keys).await;
         let outbox = server.filled(&load).await;
         to_kafka.ours.push(ours(outbox, kafka.broker(), &load).await);
@@ -91,7 +92,7 @@ async fn drained(plan: &Plan, server: &MariadbServer, kafka: &Kafka, database: &
 
         let load = kafka.onto_a_fresh_topic(&any_keys).await;
         let url = database.another_filled(&load).await;
-        from_postgres.limit.push(limit(Database::store_at(&url).await, kafka.broker(), &load).await.unwrap());
+        from_postgres.limit.push(at_the_limit(Database::store_at(&url).await, kafka.broker(), &load).await);
         let load = kafka.onto_a_fresh_topic(&any_keys).await;
         let url = database.another_filled(&load).await;
         from_postgres.ours.push(drain(Database::store_at(&url).await, kafka.broker(), &load, |_| {}).await.unwrap());
@@ -107,10 +108,15 @@ async fn drained(plan: &Plan, server: &MariadbServer, kafka: &Kafka, database: &
     ]
 }
 
-async fn ours(mut outbox: MariadbOutbox, broker: Arc<dyn postrider_core::Broker>, load: &Load) -> Drained {
+async fn ours(mut outbox: MariadbOutbox, broker: Arc<dyn Broker>, load: &Load) -> Drained {
     let drained = drain(outbox.store().await, broker, load, |_| {}).await.unwrap();
     assert_eq!(outbox.left().await, 0, "settled is gone");
     drained
+}
+
+/// The same without a relay; all of the load, or it panics.
+async fn at_the_limit(store: Arc<dyn Store>, broker: Arc<dyn Broker>, load: &Load) -> Drained {
+    limit(store, broker, load).await.unwrap().as_limit().unwrap()
 }
 
 async fn at_a_steady_rate(plan: &Plan, server: &MariadbServer, kafka: &Kafka) -> Vec<Figure> {
