@@ -280,8 +280,8 @@ impl Director {
             Kind::DatabaseBackend => self.store.terminate_backends(draw).await?,
             Kind::DatabaseLock => self.store.lock(lasts).await?,
             Kind::DatabaseDeadlock => {
-                let met = self.store.deadlock(lasts).await?;
-                self.recorder.open().deadlocks += met;
+                let won = self.store.deadlock(lasts).await?;
+                self.recorder.open().deadlocks += won;
             }
             Kind::BrokerRestart | Kind::BrokerKill => {
                 // A server that would lose what it acknowledged is never killed.

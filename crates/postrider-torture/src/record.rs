@@ -227,7 +227,7 @@ pub struct Record {
     pub stood_down: u64,
     /// Held keys that were replayed.
     pub replayed: u64,
-    /// Transactions that the database undid to end a deadlock.
+    /// Settles that the database undid to end a deadlock that was made on purpose.
     pub deadlocks: u64,
     /// Sentences about what must not happen, by the invariant that forbids it.
     pub wrong: Vec<(&'static str, String)>,

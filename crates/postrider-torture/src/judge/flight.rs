@@ -122,7 +122,7 @@ pub fn vacuous(case: &Case<'_>) -> Vec<String> {
         why.push(format!("{outlasted} pauses outlasted the lease, and no relay ever found its lanes gone"));
     }
     if kinds.contains(&Kind::DatabaseDeadlock) && record.deadlocks == 0 {
-        why.push("no transaction met a deadlock".to_owned());
+        why.push("no settle met a deadlock".to_owned());
     }
     if kinds.contains(&Kind::RelayKill) && repeats::count(&record.delivered) == 0 {
         why.push("there was no repeat at all: the kills missed".to_owned());

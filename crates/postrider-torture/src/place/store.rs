@@ -239,7 +239,7 @@ impl Store {
         }
     }
 
-    /// Provokes deadlocks with the relays for a while; how many the server ended meanwhile.
+    /// Provokes deadlocks with the relays for a while; in how many rounds there was one, in which a settle was undone.
     ///
     /// # Errors
     /// While the server is away.
