@@ -309,6 +309,9 @@ impl Machine {
     /// A row that was accepted here and waits in memory for another destination is not settled, which would make its key be
     /// looked at: what waits in the table may go here nevertheless.
     fn look_behind(&mut self, rows: &[RowId], destination: DestinationIndex) {
+        if self.outlets.len() < 2 {
+            return;
+        }
         let mut last = None;
         for row in rows {
             let stays = |entry: &&Entry| !entry.settling && entry.accepted.contains(destination);

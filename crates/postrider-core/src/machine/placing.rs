@@ -23,15 +23,22 @@ impl Machine {
 
     /// Charges a message whose turn it is and that has no place there; whether it has none.
     pub(super) fn has_no_place(&mut self, row: RowId, destination: DestinationIndex) -> bool {
-        let Some(error) = self.misplaced(row, destination) else { return false };
+        let why = self.misplaced(row, destination);
+        if let Some(why) = &why {
+            self.charge_misplaced(row, destination, why);
+        }
+        why.is_some()
+    }
+
+    /// Charges a message whose turn it is for having no place there.
+    pub(super) fn charge_misplaced(&mut self, row: RowId, destination: DestinationIndex, why: &Error) {
         let key = self.window.get(row).and_then(|entry| entry.key);
         self.mark_flying(row, destination);
-        self.note_failure(row, destination, &error);
-        self.charge(row, destination, &error);
+        self.note_failure(row, destination, why);
+        self.charge(row, destination, why);
         self.resolve(row);
         if let Some(key) = key {
             self.line_up(key, destination);
         }
-        true
     }
 }

@@ -176,10 +176,10 @@ impl Machine {
             if !self.is_waiting(row, destination) || !self.may_follow(row, call.rows.last().filter(|_| taken > 0)) {
                 break;
             }
-            if self.misplaced(row, destination).is_some() {
+            if let Some(why) = self.misplaced(row, destination) {
                 queue_leaves_line(self.keys.queue(key, destination));
                 if taken == 0 {
-                    self.has_no_place(row, destination);
+                    self.charge_misplaced(row, destination, &why);
                 }
                 // Otherwise it is the first of its key when those before it are answered.
                 return true;
