@@ -10,18 +10,11 @@
 #[path = "../benches/private/parts/mod.rs"]
 mod parts;
 
-use std::path::PathBuf;
-
 use parts::plan::{PARTS, Plan, Purpose};
+use postrider_testkit::command::relay_beside;
 use postrider_testkit::servers::postgres::Postgres;
 use postrider_testkit::servers::process::find;
 use postrider_testkit::servers::{installed, kafka};
-
-/// The relay's program, which cargo builds beside the tests.
-fn postrider() -> Option<PathBuf> {
-    let program = std::env::current_exe().ok()?.parent()?.with_file_name("postrider");
-    program.is_file().then_some(program)
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_miniature_of_every_part_has_figures_and_loses_nothing() {
@@ -37,11 +30,14 @@ async fn a_miniature_of_every_part_has_figures_and_loses_nothing() {
     if installed(what, Postgres::start().await).is_none() {
         return;
     }
-    let Some(postrider) = postrider() else {
-        println!(
-            "NOT RUN: a miniature of the measurement: the relay's program is not built; cargo build -p postrider-cli"
-        );
-        return;
+    // The folder of this program is beside the relay's.
+    let tests = std::env::current_exe().unwrap();
+    let postrider = match relay_beside(tests.parent().unwrap(), &["postgres", "mysql", "memory"]) {
+        Ok(postrider) => postrider,
+        Err(unbuilt) => {
+            println!("NOT RUN: {what}: {unbuilt}");
+            return;
+        }
     };
     let words = ["--miniature", "--postrider", postrider.to_str().unwrap()].map(str::to_owned);
     let plan = Plan::of(&words).unwrap();

@@ -4,20 +4,15 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
+use postrider_testkit::command::relay_beside;
 use postrider_testkit::servers::process::find;
 use postrider_testkit::servers::{installed, kafka};
 
 /// Those that come often enough in half a minute.
 const FAULTS: &str = "relay-kill,relay-term,relay-pause,broker-cut,broker-answer-lost";
-
-/// The relay's program, which cargo builds beside this crate's.
-fn relay() -> Option<PathBuf> {
-    let file = Path::new(env!("CARGO_BIN_EXE_torture")).with_file_name("postrider");
-    file.is_file().then_some(file)
-}
 
 /// In half a minute it is luck whether the kills find messages in flight: a run that proves too little is repeated with
 /// another seed, one that breaks a promise is not.
@@ -25,17 +20,22 @@ const SEEDS: [&str; 3] = ["1", "2", "3"];
 /// The torturer's exit code for a run that proves too little.
 const INCONCLUSIVE: i32 = 3;
 
-fn torture(arguments: &[&str]) {
-    let Some(relay) = relay() else {
-        println!("NOT RUN: a short torture: the relay's program is not built; cargo build -p postrider-cli");
-        return;
+fn torture(store: &str, broker: &str) {
+    // The feature of MariaDB's store is called after its protocol.
+    let features = [if store == "mariadb" { "mysql" } else { store }, broker];
+    let relay = match relay_beside(Path::new(env!("CARGO_BIN_EXE_torture")), &features) {
+        Ok(relay) => relay,
+        Err(unbuilt) => {
+            println!("NOT RUN: a short torture: {unbuilt}");
+            return;
+        }
     };
     for seed in SEEDS {
         let out = tempfile::tempdir().unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_torture"));
         command.args(["--seed", seed, "--minutes", "0.5", "--relays", "3", "--rate", "60", "--mean-gap-ms", "2000"]);
         command.args(["--faults", FAULTS, "--build", "dev", "--relay-bin"]).arg(&relay).arg("--out").arg(out.path());
-        let run = command.args(arguments).output().unwrap();
+        let run = command.args(["--store", store, "--broker", broker]).output().unwrap();
         let (said, wrong) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
         println!("{said}");
         if run.status.code() == Some(INCONCLUSIVE) {
@@ -59,7 +59,7 @@ fn half_a_minute_of_torture_from_postgresql_to_nats_breaks_nothing() {
     if installed("a short torture", find("nats-server", &[], "nats-server")).is_none() {
         return;
     }
-    torture(&["--store", "postgres", "--broker", "nats"]);
+    torture("postgres", "nats");
 }
 
 #[test]
@@ -71,21 +71,10 @@ fn half_a_minute_of_torture_from_mariadb_to_kafka_breaks_nothing() {
     {
         return;
     }
-    // It is not in the binary by default; a build that has it has Kafka too.
-    let prints = |relay: &PathBuf| {
-        let asked = Command::new(relay).args(["migrate", "--print", "--store", "mysql://u@localhost/d"]).output();
-        asked.unwrap().status.success()
-    };
-    if relay().is_some_and(|relay| !prints(&relay)) {
-        println!(
-            "NOT RUN: a short torture: the relay's program has no store for MariaDB; build it with --all-features"
-        );
-        return;
-    }
-    torture(&["--store", "mariadb", "--broker", "kafka"]);
+    torture("mariadb", "kafka");
 }
 
 #[test]
 fn half_a_minute_of_torture_from_sqlite_to_http_breaks_nothing() {
-    torture(&["--store", "sqlite", "--broker", "http"]);
+    torture("sqlite", "http");
 }

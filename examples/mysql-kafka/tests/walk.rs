@@ -11,12 +11,12 @@ mod programs;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use blocks::Use;
-use postrider_testkit::command::command;
+use postrider_testkit::command::{command, relay_beside};
 use postrider_testkit::servers::installed;
 use postrider_testkit::servers::kafka::KafkaServer;
 use postrider_testkit::servers::mariadb::Mariadb;
@@ -145,23 +145,6 @@ impl Drop for Group {
     }
 }
 
-/// The relay's program, which cargo builds beside this package's; with the store and the broker that are needed here. The
-/// error says how it is built: no package brings it.
-fn relay_program() -> Result<PathBuf, String> {
-    let program = Path::new(env!("CARGO_BIN_EXE_mysql-kafka-orders")).with_file_name("postrider");
-    let build = "cargo build -p postrider-cli --features mysql,kafka";
-    if !program.is_file() {
-        return Err(format!("the relay's program is not built; {build}"));
-    }
-    // Refused without a connection where it lacks one of the two.
-    let asked = ["check", "--store", "mysql://u:p@127.0.0.1:9/d", "--broker", "kafka://127.0.0.1:9"];
-    let said = command(program.to_str().unwrap()).args(asked).output().unwrap();
-    match String::from_utf8_lossy(&[said.stdout, said.stderr].concat()).contains("feature") {
-        true => Err(format!("the relay's program was built without MySQL or Kafka; {build}")),
-        false => Ok(program),
-    }
-}
-
 fn copied(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
@@ -230,7 +213,8 @@ fn numbers(lines: &str) -> Vec<i64> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_readme_does_what_it_says_and_strangers_read_every_message() {
-    let postrider = match relay_program() {
+    let postrider = match relay_beside(Path::new(env!("CARGO_BIN_EXE_mysql-kafka-orders")), &["mysql", "kafka", "http"])
+    {
         Ok(postrider) => postrider,
         Err(unbuilt) => {
             println!("NOT RUN: {WHAT}: {unbuilt}");

@@ -1,5 +1,9 @@
 //! Flags, variables and the file; secrets; `init`; `config show`.
 
+use std::path::Path;
+
+use postrider_testkit::command::lacking;
+
 use crate::harness::{self, Place};
 
 fn shown(run: &harness::Run, key: &str) -> (String, String) {
@@ -260,6 +264,12 @@ fn the_version_lists_what_is_built_in_when_it_is_asked_to() {
         }
         assert!(told.contains("sqlite (sqlite:)") && told.contains(std::env::consts::ARCH), "{told}");
     }
+    // This is how a test that needs more than the default program learns that it is not there.
+    let (program, told) = (Path::new(env!("CARGO_BIN_EXE_postrider")), place.run(&["-V", "--verbose"]).out);
+    let is_absent = |feature: &&str| told.contains(&format!("--features {feature})"));
+    let absent: Vec<&str> = ["mysql", "kafka"].into_iter().filter(is_absent).collect();
+    assert_eq!(lacking(program, &["sqlite", "mysql", "kafka", "demo"]), absent, "{told}");
+    assert_eq!(lacking(program, &["sql"]), ["sql"]);
     assert_eq!(place.run(&["--version"]).good().out.lines().count(), 1);
     place.run(&["--verbose", "status"]).ends(2).says(&["--version"]);
 }

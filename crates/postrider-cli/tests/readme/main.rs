@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use blocks::{Block, Use};
 use machine::Machine;
+use postrider_testkit::command::lacking;
 use postrider_testkit::servers::installed;
 
 fn repository() -> PathBuf {
@@ -34,7 +35,7 @@ fn documents() -> Vec<(String, String)> {
 async fn run(document: &str) {
     let text = std::fs::read_to_string(repository().join(document)).unwrap();
     let mut blocks = blocks::of(document, &text);
-    if !cfg!(feature = "mysql") {
+    if !lacking(Path::new(env!("CARGO_BIN_EXE_postrider")), &["mysql"]).is_empty() {
         let before = blocks.len();
         blocks.retain(|block| !block.is_marked("mysql"));
         if blocks.len() < before {
