@@ -51,6 +51,8 @@ struct Price {
     code: Vec<String>,
     tests: Vec<String>,
     docs: Vec<String>,
+    /// What would stand as it is without it.
+    mentioned: Vec<String>,
     own: usize,
 }
 
@@ -111,10 +113,12 @@ fn price(backend: &Backend, files: &[(String, String)]) -> Price {
             continue;
         }
         let is_named = backend.words.iter().any(|word| text.contains(word));
-        if !is_named || fits(&backend.mentions, file) {
+        if !is_named {
             continue;
         }
-        let kind = if fits(&DOCS, file) {
+        let kind = if fits(&backend.mentions, file) {
+            &mut price.mentioned
+        } else if fits(&DOCS, file) {
             &mut price.docs
         } else if fits(&TESTS, file) {
             &mut price.tests
@@ -134,6 +138,10 @@ fn judge(backend: &Backend, price: &Price) -> Vec<String> {
     }
     for file in backend.touched.keys().filter(|file| !price.code.contains(file)) {
         findings.push(format!("{name}: {file} does not name it any more; take it out of {LIST}"));
+    }
+    let is_gone = |pattern: &&String| !price.mentioned.iter().any(|file| matches(pattern, file));
+    for pattern in backend.mentions.iter().filter(is_gone) {
+        findings.push(format!("{name}: {pattern} does not mention it any more; take it out of {LIST}"));
     }
     if price.own == 0 {
         findings.push(format!("{name}: it has no folder"));
@@ -179,8 +187,10 @@ mod tests {
 
     #[test]
     fn a_line_of_the_list_that_is_not_true_any_more_is_found() {
-        assert!(judged(&[OWN, ("Cargo.toml", "dove")])[0].contains("does not name it any more"));
-        assert!(judged(&[("Cargo.toml", "pigeon")])[0].contains("no folder"));
+        let mention = ("crates/postrider-core/src/words.rs", "pigeon");
+        assert!(judged(&[OWN, mention, ("Cargo.toml", "dove")])[0].contains("does not name it any more"));
+        assert!(judged(&[mention, ("Cargo.toml", "pigeon")])[0].contains("no folder"));
+        assert!(judged(&[OWN, ("Cargo.toml", "pigeon")])[0].contains("words.rs does not mention it any more"));
     }
 
     #[test]
