@@ -6,9 +6,8 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use postrider_core::Outgoing;
+use postrider_core::{Message, Outgoing};
 use serde::Serialize;
-use serde::ser::SerializeMap;
 
 #[derive(Serialize)]
 struct Line<'a> {
@@ -26,29 +25,42 @@ struct Line<'a> {
     payload: Payload<'a>,
 }
 
+/// The bytes of a message, as a text where they are one.
 #[derive(Serialize)]
-enum Payload<'a> {
+pub(crate) enum Payload<'a> {
     #[serde(rename = "payload")]
     Text(&'a str),
     #[serde(rename = "payload_base64")]
     Bytes(String),
 }
 
-struct Pairs<'a>(Vec<(&'a str, &'a str)>);
+impl<'a> Payload<'a> {
+    pub(crate) fn of(message: &'a Message) -> Self {
+        match std::str::from_utf8(&message.payload) {
+            Ok(text) => Self::Text(text),
+            Err(_) => Self::Bytes(STANDARD.encode(&message.payload)),
+        }
+    }
+}
+
+/// Names with their values, as one object in their order.
+pub(crate) struct Pairs<'a>(Vec<(&'a str, &'a str)>);
 
 impl Pairs<'_> {
-    fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+}
+
+impl<'a> FromIterator<(&'a str, &'a str)> for Pairs<'a> {
+    fn from_iter<T: IntoIterator<Item = (&'a str, &'a str)>>(pairs: T) -> Self {
+        Self(pairs.into_iter().collect())
     }
 }
 
 impl Serialize for Pairs<'_> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        for (name, value) in &self.0 {
-            map.serialize_entry(name, value)?;
-        }
-        map.end()
+        serializer.collect_map(self.0.iter().copied())
     }
 }
 
@@ -66,12 +78,9 @@ pub(crate) fn write(outgoing: &Outgoing, into: &mut Vec<u8>) -> Result<(), serde
         destination: outgoing.destination.as_str(),
         key: message.key.as_ref().map(postrider_core::Key::as_str),
         content_type: message.content_type.as_deref(),
-        headers: Pairs(headers.collect()),
-        attributes: Pairs(message.attributes.iter().collect()),
-        payload: match std::str::from_utf8(&message.payload) {
-            Ok(text) => Payload::Text(text),
-            Err(_) => Payload::Bytes(STANDARD.encode(&message.payload)),
-        },
+        headers: headers.collect(),
+        attributes: message.attributes.iter().collect(),
+        payload: Payload::of(message),
     };
     serde_json::to_writer(&mut *into, &line)?;
     into.push(b'\n');
@@ -82,7 +91,7 @@ pub(crate) fn write(outgoing: &Outgoing, into: &mut Vec<u8>) -> Result<(), serde
 mod tests {
     use std::sync::Arc;
 
-    use postrider_core::{Attempt, Destination, Lane, Message, Term};
+    use postrider_core::{Attempt, Destination, Lane, Term};
     use serde_json::Value;
 
     use super::*;

@@ -3,17 +3,14 @@
 use std::path::PathBuf;
 
 use async_trait::async_trait;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use postrider_core::{
-    Archive, Attributes, DeadReason, Error, ErrorKind, Headers, Key, Message, PastRow, Result, Timestamp,
-};
+use postrider_core::{Archive, DeadReason, Error, ErrorKind, Key, Message, PastRow, Result, Timestamp};
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::lines::Lines;
 use super::rotation::Rotation;
 use crate::config::BrokerConfig;
+use crate::json_line::{Pairs, Payload};
 
 /// How many bytes of lines are written at a time, and the rest of a row: the rows are in memory already, and need not
 /// all be there as lines too.
@@ -99,9 +96,9 @@ struct Line<'a> {
     key: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     content_type: Option<&'a str>,
-    headers: Map<String, Value>,
-    #[serde(skip_serializing_if = "Map::is_empty")]
-    attributes: Map<String, Value>,
+    headers: Pairs<'a>,
+    #[serde(skip_serializing_if = "Pairs::is_empty")]
+    attributes: Pairs<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     created_at: Option<String>,
     attempts: u32,
@@ -123,14 +120,6 @@ enum End {
         /// The last failed attempts, as they stand in the table.
         errors: Option<Value>,
     },
-}
-
-#[derive(Serialize)]
-enum Payload<'a> {
-    #[serde(rename = "payload")]
-    Text(&'a str),
-    #[serde(rename = "payload_base64")]
-    Bytes(String),
 }
 
 impl<'a> Line<'a> {
@@ -162,25 +151,14 @@ impl<'a> Line<'a> {
             topic: message.topic.as_str(),
             key: message.key.as_ref().map(Key::as_str),
             content_type: message.content_type.as_deref(),
-            headers: of_headers(&message.headers),
-            attributes: of_attributes(&message.attributes),
+            headers: message.headers.iter().collect(),
+            attributes: message.attributes.iter().collect(),
             created_at: message.created_at.map(written),
             attempts,
             end,
-            payload: match std::str::from_utf8(&message.payload) {
-                Ok(text) => Payload::Text(text),
-                Err(_) => Payload::Bytes(STANDARD.encode(&message.payload)),
-            },
+            payload: Payload::of(message),
         }
     }
-}
-
-fn of_headers(headers: &Headers) -> Map<String, Value> {
-    headers.iter().map(|(name, value)| (name.to_owned(), value.into())).collect()
-}
-
-fn of_attributes(attributes: &Attributes) -> Map<String, Value> {
-    attributes.iter().map(|(name, value)| (name.to_owned(), value.into())).collect()
 }
 
 /// A column of JSON; a foreign hand may have written something else into it, which is kept as a text.
