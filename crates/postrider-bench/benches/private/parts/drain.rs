@@ -13,29 +13,10 @@ use super::database::Database;
 use super::limit;
 use super::nats::{Nats, own_bench};
 use super::plan::Plan;
+use super::runs::{RATE, Runs, rates};
 
 const PART: &str = "drain";
-const RATE: &str = "messages/s";
 const KEYS: u32 = 10_000;
-
-/// Runs of ours and of the limit, taken in turns so that what the machine does meanwhile falls on both.
-#[derive(Default)]
-struct Runs {
-    ours: Vec<Drained>,
-    limit: Vec<Drained>,
-}
-
-impl Runs {
-    fn figure(&self, what: &str, beside: &str) -> Figure {
-        let verdicts: Vec<_> = self.ours.iter().map(|run| run.verdict).collect();
-        let figure = Figure::new(PART, what, RATE, rates(&self.ours)).verdict(&verdicts);
-        if self.limit.is_empty() { figure } else { figure.beside(beside, rates(&self.limit)) }
-    }
-}
-
-fn rates(runs: &[Drained]) -> Vec<f64> {
-    runs.iter().map(Drained::rate).collect()
-}
 
 pub async fn measure(plan: &Plan, notes: &mut Vec<String>) -> Vec<Figure> {
     let database = Database::start().await;
@@ -74,10 +55,10 @@ pub async fn measure(plan: &Plan, notes: &mut Vec<String>) -> Vec<Figure> {
     memory_hot.limit.clone_from(&memory.limit);
     jetstream_hot.limit.clone_from(&jetstream.limit);
     let mut figures = vec![
-        memory.figure("PostgreSQL to memory, 10,000 keys", "limit").demand(Demand::RatioAtLeast(0.5)),
-        memory_hot.figure("PostgreSQL to memory, one hot key", "limit, any keys"),
-        jetstream.figure("PostgreSQL to NATS JetStream, 10,000 keys", "limit").demand(Demand::RatioAtLeast(0.75)),
-        jetstream_hot.figure("PostgreSQL to NATS JetStream, one hot key (one in flight)", "limit, any keys"),
+        memory.figure(PART, "PostgreSQL to memory, 10,000 keys", "limit").demand(Demand::RatioAtLeast(0.5)),
+        memory_hot.figure(PART, "PostgreSQL to memory, one hot key", "limit, any keys"),
+        jetstream.figure(PART, "PostgreSQL to NATS JetStream, 10,000 keys", "limit").demand(Demand::RatioAtLeast(0.75)),
+        jetstream_hot.figure(PART, "PostgreSQL to NATS JetStream, one hot key (one in flight)", "limit, any keys"),
         limit_figure(read_and_delete, deletes),
         Figure::new(PART, "limit: PostgreSQL to NATS JetStream, read, publish, delete", RATE, rates(&jetstream.limit))
             .beside("the same client without a database", client.clone()),

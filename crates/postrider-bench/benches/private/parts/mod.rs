@@ -14,6 +14,7 @@ mod nats;
 pub mod plan;
 mod processes;
 mod relay;
+mod runs;
 mod scaling;
 mod transactions;
 mod waiting;

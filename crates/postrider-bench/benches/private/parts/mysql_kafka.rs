@@ -23,6 +23,7 @@ use super::latency::figures_of;
 use super::mariadb::{MariadbOutbox, MariadbServer, connect};
 use super::plan::{Plan, TOPIC};
 use super::relay::RelayProcess;
+use super::runs::Runs;
 
 const PART: &str = "mysql-kafka";
 const KEYS: u32 = 10_000;
@@ -36,21 +37,6 @@ const TURNS: u32 = 4;
 const WARM_UP: u32 = 5;
 /// How long the last messages of a turn may take.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// Runs of ours and of the limit, taken in turns.
-#[derive(Default)]
-struct Runs {
-    ours: Vec<Drained>,
-    limit: Vec<Drained>,
-}
-
-impl Runs {
-    fn figure(&self, what: &str, beside: &str) -> Figure {
-        let rates = |runs: &[Drained]| runs.iter().map(Drained::rate).collect();
-        let verdicts: Vec<_> = self.ours.iter().map(|run| run.verdict).collect();
-        Figure::new(PART, what, "messages/s", rates(&self.ours)).verdict(&verdicts).beside(beside, rates(&self.limit))
-    }
-}
 
 pub async fn measure(plan: &Plan, notes: &mut Vec<String>) -> Vec<Figure> {
     let Some(postrider) = &plan.postrider else {
@@ -101,10 +87,10 @@ async fn drained(plan: &Plan, server: &MariadbServer, kafka: &Kafka, database: &
     one_key.limit.clone_from(&to_kafka.limit);
     let beside = "limit, the same drivers";
     vec![
-        to_kafka.figure("MariaDB to Kafka, 10,000 keys", beside).demand(Demand::RatioAtLeast(0.6)),
-        one_key.figure("MariaDB to Kafka, one hot key (one in flight)", "limit, any keys"),
-        to_memory.figure("MariaDB to memory, 10,000 keys", beside),
-        from_postgres.figure("PostgreSQL to Kafka, 10,000 keys", beside).demand(Demand::RatioAtLeast(0.6)),
+        to_kafka.figure(PART, "MariaDB to Kafka, 10,000 keys", beside).demand(Demand::RatioAtLeast(0.6)),
+        one_key.figure(PART, "MariaDB to Kafka, one hot key (one in flight)", "limit, any keys"),
+        to_memory.figure(PART, "MariaDB to memory, 10,000 keys", beside),
+        from_postgres.figure(PART, "PostgreSQL to Kafka, 10,000 keys", beside).demand(Demand::RatioAtLeast(0.6)),
     ]
 }
 
