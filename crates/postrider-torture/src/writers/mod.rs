@@ -1,5 +1,6 @@
 //! The application: writers of every kind, with a ledger row in the transaction of each message.
 
+mod acts;
 mod mariadb;
 mod postgres;
 mod sqlite;
@@ -132,10 +133,10 @@ impl Writers {
             };
             match store {
                 Store::Postgres(place) => {
-                    tasks.spawn(postgres::write(hand, place.writers_url()));
+                    tasks.spawn(acts::write::<tokio_postgres::Client>(hand, place.writers_url()));
                 }
                 Store::Mariadb(place) => {
-                    tasks.spawn(mariadb::write(hand, place.writers_url()));
+                    tasks.spawn(acts::write::<mysql_async::Conn>(hand, place.writers_url()));
                 }
                 Store::Sqlite(place) => {
                     let file = place.file();
