@@ -6,8 +6,8 @@ use std::process::{Command, ExitCode, Stdio};
 
 use serde::Deserialize;
 
-use crate::Result;
 use crate::tree::Tree;
+use crate::{Result, circumstances};
 
 /// Where a measurement leaves what it found, below the target folder.
 const OUT: &str = "bench";
@@ -69,22 +69,10 @@ fn built(tree: &Tree, name: &str) -> Result<PathBuf> {
         .ok_or_else(|| format!("cargo does not say where {name} is").into())
 }
 
-/// What a figure is worth nothing without: the commit, the build and the machine.
+/// The commit, the build and the machine.
 fn circumstances(tree: &Tree) -> Result<Vec<String>> {
-    let git = |words: &[&str]| -> Result<String> {
-        let said = Command::new("git").args(words).current_dir(&tree.root).output()?;
-        Ok(String::from_utf8_lossy(&said.stdout).trim().to_owned())
-    };
-    // Reports of parts that were measured before are changes too, but not of the product.
-    let changed = git(&["status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs"])?;
-    let changed = if changed.is_empty() { "" } else { ", with changes" };
-    let (commit, date) = (git(&["rev-parse", "--short=12", "HEAD"])?, git(&["log", "-1", "--format=%cs"])?);
-    let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
-    let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let memory = memory.lines().find_map(|line| line.strip_prefix("MemTotal:")).unwrap_or("unknown").trim().to_owned();
-    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     Ok(vec![
-        format!("Commit {commit} of {date}{changed}, release build."),
-        format!("{cores} cores, {memory} of memory, Linux {}; database, broker and relay share them.", kernel.trim()),
+        format!("{}, release build.", circumstances::dated(tree)?),
+        format!("{}; database, broker and relay share them.", circumstances::machine()),
     ])
 }

@@ -4,6 +4,7 @@ mod bench;
 mod breaks;
 mod bugs;
 mod check;
+mod circumstances;
 mod copy;
 mod mutants;
 mod process;

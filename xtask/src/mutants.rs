@@ -17,7 +17,7 @@ use std::process::{Command, ExitCode};
 use serde::{Deserialize, Serialize};
 
 use crate::tree::Tree;
-use crate::{Result, table, torture};
+use crate::{Result, circumstances, table, torture};
 
 const SURVIVORS: &str = "crates/postrider-testkit/survivors.toml";
 
@@ -162,7 +162,7 @@ pub fn main(tree: &Tree, arguments: &[String]) -> Result<ExitCode> {
         return Ok(ExitCode::from(3));
     }
     // Before the first report is kept, which changes the tree.
-    let commit = torture::commit(tree)?;
+    let commit = circumstances::commit(tree)?;
     let mut kept = Vec::new();
     for field in &asked.fields {
         match asked.fresh {

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-use crate::Result;
 use crate::copy::Copy;
 use crate::tree::Tree;
+use crate::{Result, circumstances};
 
 /// The build that is tortured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub fn main(tree: &Tree, arguments: &[String]) -> Result<ExitCode> {
     let mut command = Command::new(&programs.torture);
     command.args(&asked.rest).stdin(Stdio::null());
     command.arg("--relay-bin").arg(&programs.relay).arg("--out").arg(&out);
-    command.args(["--commit", &commit(tree)?, "--build", asked.build.name()]);
+    command.args(["--commit", &circumstances::commit(tree)?, "--build", asked.build.name()]);
     if let Some((relay, commit)) = beside {
         command.arg("--other-relay-bin").arg(relay).args(["--other-commit", &commit]);
     }
@@ -136,13 +136,6 @@ fn other_build_with(tree: &Tree, build: Build, commit: &str, features: &[&str]) 
     let copy = Copy::of(tree, "beside", commit)?;
     let programs = self::build(tree, build, &mut copy.cargo(), &copy.target, features)?;
     Ok((programs.relay, git(tree, &["rev-parse", "--short=12", commit])?))
-}
-
-/// The short name of HEAD, and whether the tree differs from it.
-pub fn commit(tree: &Tree) -> Result<String> {
-    let is_clean = git(tree, &["status", "--porcelain", "--untracked-files=no"])?.is_empty();
-    let changed = if is_clean { "" } else { " with changes" };
-    Ok(format!("{}{changed}", git(tree, &["rev-parse", "--short=12", "HEAD"])?))
 }
 
 /// What git says to these words, without the spaces around it.

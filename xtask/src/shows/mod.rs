@@ -31,14 +31,14 @@ mod mysql_kafka_6;
 mod step;
 
 use std::fmt::Write as _;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::Instant;
 
 use step::{Scene, Seen, Step};
 
 use crate::process::seconds;
 use crate::tree::Tree;
-use crate::{Result, table};
+use crate::{Result, circumstances, table};
 
 /// One show.
 struct Show {
@@ -119,23 +119,8 @@ fn anywhere(tree: &Tree, text: &str) -> String {
     folders.iter().fold(text.to_owned(), |text, (folder, name)| text.replace(&*folder.to_string_lossy(), name))
 }
 
-/// What a figure is worth nothing without: the commit, the build, and the machine.
+/// The commit, the build, the machine, and how to see it again.
 fn circumstances(tree: &Tree, name: &str) -> Result<String> {
-    let git = |words: &[&str]| -> Result<String> {
-        let said = Command::new("git").args(words).current_dir(&tree.root).output()?;
-        Ok(String::from_utf8_lossy(&said.stdout).trim().to_owned())
-    };
-    let changed =
-        if git(&["status", "--porcelain", "--untracked-files=no"])?.is_empty() { "" } else { ", with changes" };
-    let commit = git(&["rev-parse", "--short=12", "HEAD"])?;
-    let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
-    let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let memory = memory.lines().find_map(|line| line.strip_prefix("MemTotal:")).unwrap_or("unknown").trim().to_owned();
-    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let date = git(&["log", "-1", "--format=%cs"])?;
-    Ok(format!(
-        "Commit {commit} of {date}{changed}, release build; {cores} cores, {memory} of memory, Linux {}. \
-         Repeat it with `cargo xtask show {name}`.",
-        kernel.trim()
-    ))
+    let (commit, machine) = (circumstances::dated(tree)?, circumstances::machine());
+    Ok(format!("{commit}, release build; {machine}. Repeat it with `cargo xtask show {name}`."))
 }
