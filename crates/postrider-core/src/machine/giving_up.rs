@@ -142,7 +142,7 @@ impl Machine {
     }
 
     /// Rows of the key that wait in memory for this destination behind a row will wait in the table.
-    fn park_behind(&mut self, key: KeySlot, destination: DestinationIndex, row: RowId) {
+    pub(super) fn park_behind(&mut self, key: KeySlot, destination: DestinationIndex, row: RowId) {
         let Some(queue) = self.keys.queue(key, destination) else { return };
         let behind: Vec<RowId> = queue.waiting.iter().filter(|waiting| *waiting > row).collect();
         for row in behind {

@@ -415,9 +415,11 @@ impl Machine {
         }
     }
 
-    /// A destination rests: what its rows in memory kept in the table may go elsewhere, and no settle will say so.
+    /// A destination rests: what its rows in memory kept in the table may go elsewhere, and no settle will say so; and those
+    /// that are to be tried again elsewhere do not wait for it.
     fn look_for_the_others(&mut self) {
         if self.outlets.len() > 1 {
+            self.window.for_the_table().into_iter().for_each(|row| self.resolve(row));
             self.keys.with_something_aside().into_iter().for_each(|key| self.review(key));
         }
     }

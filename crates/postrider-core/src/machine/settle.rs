@@ -89,6 +89,7 @@ impl Settling {
 impl Machine {
     /// Decides what became of a row once nothing of it is queued or in flight.
     pub(super) fn resolve(&mut self, row: RowId) {
+        self.leave_what_pauses(row);
         let Some(entry) = self.window.get(row) else { return };
         if entry.settling || !entry.waiting.is_empty() || !entry.flying.is_empty() {
             return;
@@ -109,6 +110,26 @@ impl Machine {
             self.lead_nowhere(row);
         } else if !entry.accepted.is_empty() {
             self.record(row, Outcome::Delivered);
+        }
+    }
+
+    /// A row that is to be tried again somewhere, or waits in the table for its turn, does not stay in memory for destinations
+    /// that pause: until it is recorded, nothing of its key goes where it failed or waits. What stands behind it goes with it.
+    fn leave_what_pauses(&mut self, row: RowId) {
+        let Some(entry) = self.window.get(row) else { return };
+        let is_for_the_table = !entry.failed.with(entry.parked).is_empty();
+        if !is_for_the_table || entry.waiting.is_empty() || !entry.flying.is_empty() || entry.settling {
+            return;
+        }
+        let (waiting, key) = (entry.waiting, entry.key);
+        if !waiting.without(self.paused()).is_empty() {
+            return;
+        }
+        for destination in waiting.iter() {
+            self.park(row, destination);
+            if let Some(key) = key {
+                self.park_behind(key, destination, row);
+            }
         }
     }
 

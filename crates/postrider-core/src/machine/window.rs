@@ -200,6 +200,14 @@ impl Window {
         self.iter().filter(|(_, entry)| entry.scheduled).map(|(row, _)| row).collect()
     }
 
+    /// The rows that failed somewhere or wait in the table for their turn, in order.
+    pub(super) fn for_the_table(&self) -> Vec<RowId> {
+        let mut rows: Vec<_> =
+            self.iter().filter(|(_, entry)| !entry.failed.with(entry.parked).is_empty()).map(|(row, _)| row).collect();
+        rows.sort_unstable();
+        rows
+    }
+
     fn iter(&self) -> impl Iterator<Item = (RowId, &Entry)> {
         self.rows.iter().filter_map(|(row, slot)| Some((*row, self.entries.get(*slot)?)))
     }

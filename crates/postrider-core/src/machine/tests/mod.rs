@@ -3,6 +3,7 @@
 mod alone;
 mod asking_again;
 mod backlog;
+mod beside_an_outage;
 mod blame;
 mod broker;
 mod by_hand;

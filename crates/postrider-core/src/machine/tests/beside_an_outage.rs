@@ -1,0 +1,74 @@
+//! One destination pauses, and at the others everything goes on that need not wait there.
+
+use super::by_hand::{Hand, aside, only, row};
+use crate::machine::{DestinationIndex, Event, Flight, Wanted};
+use crate::*;
+
+const WORKS: usize = 0;
+const PAUSES: usize = 1;
+
+/// The one destination works, the other pauses.
+fn hand() -> Hand {
+    let mut hand = Hand::new(2);
+    hand.give_new(vec![only(PAUSES, row(9, None))]);
+    let flight = hand.flight(9);
+    hand.publish(flight, Some(ErrorKind::Unavailable));
+    assert!(hand.machine.destinations()[PAUSES].paused.is_some());
+    hand
+}
+
+fn flight_to(hand: &mut Hand, destination: usize, row: i64) -> (Flight, usize) {
+    let is_it =
+        |(place, _, rows): &(DestinationIndex, Flight, Vec<i64>)| place.get() == destination && rows.contains(&row);
+    let place = hand.flights.iter().position(is_it).expect("it was not sent");
+    let (_, flight, rows) = hand.flights.remove(place);
+    (flight, rows.len())
+}
+
+fn a_look(wanted: &Wanted) -> bool {
+    matches!(wanted, Wanted::Key(..))
+}
+
+/// The outcomes that are being recorded, with their rows.
+fn recorded(hand: &mut Hand) -> Vec<(i64, bool)> {
+    let is_retry = |outcome: &Outcome| matches!(outcome, Outcome::Retry { .. });
+    hand.settle().iter().map(|settlement| (settlement.row.0, is_retry(&settlement.outcome))).collect()
+}
+
+/// What would wait in memory for the end of the pause keeps its key closed where it failed.
+#[test]
+fn a_message_that_failed_at_one_destination_is_tried_again_there_while_another_one_pauses() {
+    let mut hand = hand();
+    hand.give_new(vec![row(1, Some("k")), row(2, Some("k"))]);
+    let (flight, _) = flight_to(&mut hand, WORKS, 1);
+    let refused = Published::Failed(Error::new(ErrorKind::Rejected, "scripted"));
+    hand.machine.on(hand.now, Event::Published(flight, vec![refused, Published::NotSent]));
+    hand.act();
+    let batch = recorded(&mut hand);
+    assert!(batch.contains(&(1, true)), "{batch:?}");
+    assert!(batch.contains(&(2, false)), "nothing of the key may go before it where it waits in the table: {batch:?}");
+}
+
+#[test]
+fn it_is_tried_again_there_also_where_the_pause_begins_after_it_failed() {
+    let mut hand = Hand::with(2, |settings| settings.destinations[PAUSES].profile.max_concurrent = 1);
+    hand.give_new(vec![only(PAUSES, row(1, Some("other"))), row(2, Some("k"))]);
+    let flight = flight_to(&mut hand, WORKS, 2);
+    hand.publish(flight, Some(ErrorKind::Rejected));
+    assert!(hand.settles.is_empty(), "the other destination may take it at any moment");
+    let flight = flight_to(&mut hand, PAUSES, 1);
+    hand.publish(flight, Some(ErrorKind::Unavailable));
+    assert_eq!(recorded(&mut hand), [(2, true)]);
+}
+
+/// It waits behind another message at the one, and for the end of the pause of the other.
+#[test]
+fn a_message_that_waits_in_the_table_for_one_destination_does_not_wait_in_memory_for_the_end_of_a_pause() {
+    let mut hand = hand();
+    hand.give_new(vec![Row { closed: Closed::For(vec![super::world::name(WORKS)]), ..row(2, Some("k")) }]);
+    assert_eq!(recorded(&mut hand), [(2, false)]);
+    hand.settled(&[2]);
+    hand.give_to(a_look, vec![only(WORKS, aside(1, "k")), aside(2, "k")]);
+    let flight = flight_to(&mut hand, WORKS, 1);
+    assert_eq!(flight.1, 2, "both go where nothing pauses");
+}
