@@ -202,11 +202,22 @@ impl Machine {
         for row in rows {
             let is_early = found == Found::Reading && row.due != Due::Now;
             let is_ours = is_ours.get(usize::from(row.lane.0)).copied().unwrap_or(false);
-            if is_early || !is_ours || !self.is_news(ticket, &row) || (found == Found::Due && self.waits(&row, ticket))
-            {
+            if is_early || !is_ours {
                 continue;
             }
-            self.admit(row, found, Destinations::NONE);
+            if !self.is_news(ticket, &row) {
+                if found == Found::Due && !self.reads.settled_since(ticket, row.id) {
+                    self.freed_here(&row);
+                }
+                continue;
+            }
+            let blocked = if found == Found::Due { self.blocked(&row, ticket) } else { Some(Destinations::NONE) };
+            let Some(blocked) = blocked else { continue };
+            let (id, lane, due_again) = (row.id, row.lane, self.due_again(&row, found));
+            self.admit(row, found, blocked);
+            if let Some(key) = due_again.filter(|_| self.goes_nowhere(id)) {
+                self.look_everywhere(key, lane);
+            }
             admitted += 1;
         }
         if admitted > 0 {
@@ -258,6 +269,7 @@ impl Machine {
         };
         // Whether a head is delayed is not known.
         let delayed = care != Care::None || message.as_ref().is_some_and(|message| message.deliver_at.is_some());
+        let scheduled = row.retrying == Retrying::Yes || (delayed && row.state == RowState::Pending);
         self.window.insert(
             id,
             Entry {
@@ -268,7 +280,7 @@ impl Machine {
                 key,
                 weight: row.weight,
                 owes_every_route: row.waiting_for.is_none(),
-                scheduled: row.retrying == Retrying::Yes || delayed,
+                scheduled,
                 attempts: row.attempts,
                 troubles: Troubles::of(self.unknown(&row), row.progress),
                 attempt: Attempt(0),
@@ -341,8 +353,8 @@ impl Machine {
         let knows = self.keys.get(key).is_some_and(|record| record.knows);
         let closed = match &row.closed {
             _ if found == Found::Look => blocked.both(owed),
-            Closed::Open => Destinations::NONE,
-            Closed::For(names) => self.settings.named(names).both(owed),
+            Closed::Open => blocked.both(owed),
+            Closed::For(names) => self.settings.named(names).with(blocked).both(owed),
             // Of those that the read did not look at, the record knows where they wait.
             Closed::ForMany(names) if knows && found == Found::Reading => self.settings.named(names).both(owed),
             Closed::ForMany(_) | Closed::ForAll => owed,

@@ -14,23 +14,27 @@ use super::Machine;
 use super::admit::Found;
 use super::destinations::{DestinationIndex, Destinations};
 use super::events::Ticket;
-use crate::row::{Closed, Retrying, Row};
+use crate::lane::Lane;
+use crate::message::Key;
+use crate::row::{Closed, Retrying, Row, RowId};
 
 impl Machine {
-    /// Whether a row that was found by this due read waits: until more is read, or for a look at its key, which is asked for.
-    pub(super) fn waits(&mut self, row: &Row, ticket: Ticket) -> bool {
+    /// Where a row that was found by this due read must wait in the table; none where all of it waits: until more is read,
+    /// or for a look at its key, which is asked for.
+    pub(super) fn blocked(&mut self, row: &Row, ticket: Ticket) -> Option<Destinations> {
         // What is over is sent nowhere, and overtakes nothing.
         if self.is_over(row) {
-            return false;
+            return Some(Destinations::NONE);
         }
         match row.retrying {
-            Retrying::No => self.waits_for_the_reading(row, ticket),
-            Retrying::Yes => self.waits_for_a_look(row),
+            Retrying::No if self.waits_for_the_reading(row, ticket) => None,
+            Retrying::No => Some(Destinations::NONE),
+            Retrying::Yes => self.blocked_until_a_look(row),
         }
     }
 
-    fn waits_for_a_look(&mut self, row: &Row) -> bool {
-        let Some(key) = self.group(row, Found::Due) else { return false };
+    fn blocked_until_a_look(&mut self, row: &Row) -> Option<Destinations> {
+        let Some(key) = self.group(row, Found::Due) else { return Some(Destinations::NONE) };
         let is_read = self.schedule.is_read_to(row.lane, row.id);
         let record = self.keys.find(&key).and_then(|key| self.keys.get(key));
         let may_overtake = |destination: &DestinationIndex| {
@@ -45,15 +49,50 @@ impl Machine {
             Closed::ForMany(_) | Closed::ForAll => owed,
         };
         let unsure: Destinations = owed.without(closed).iter().filter(may_overtake).collect();
-        if unsure.is_empty() {
-            return false;
+        if unsure.without(self.paused()).is_empty() {
+            // Nobody looks for what waits for a destination that pauses.
+            return Some(unsure);
         }
         let key = self.keys.place(key, row.lane);
         if let Some(record) = self.keys.get_mut(key) {
             record.look_at(unsure);
         }
         self.review(key);
-        true
+        None
+    }
+
+    /// The key of a row that was scheduled, where there is more than one destination.
+    pub(super) fn due_again(&self, row: &Row, found: Found) -> Option<Key> {
+        let is_due_again = found == Found::Due && row.retrying == Retrying::Yes && self.outlets.len() > 1;
+        if is_due_again { self.group(row, found) } else { None }
+    }
+
+    /// Whether a due row that came in can be sent nowhere now. An operator may have made it due in the place of the one that
+    /// held the key, and what stands behind it may go where it does not.
+    pub(super) fn goes_nowhere(&self, row: RowId) -> bool {
+        self.window.get(row).is_some_and(|entry| entry.waiting.without(self.paused()).is_empty())
+    }
+
+    /// A row in memory is due, which it was not when it came: an operator opened its key, and made due what stands first in
+    /// the table.
+    pub(super) fn freed_here(&mut self, row: &Row) {
+        let entry = self.window.get_mut(row.id).filter(|entry| !entry.scheduled && row.retrying == Retrying::Yes);
+        let Some(entry) = entry else { return };
+        entry.scheduled = true;
+        if let Some(key) = self.group(row, Found::Due) {
+            self.look_everywhere(key, row.lane);
+        }
+    }
+
+    /// Of a key it is not known any more where its rows in the table wait.
+    pub(super) fn look_everywhere(&mut self, key: Key, lane: Lane) {
+        let everywhere = self.everywhere();
+        let key = self.keys.place(key, lane);
+        if let Some(record) = self.keys.get_mut(key) {
+            record.look_at(everywhere);
+            record.look_again = true;
+        }
+        self.review(key);
     }
 
     /// Whether an attempt was charged to the row there.

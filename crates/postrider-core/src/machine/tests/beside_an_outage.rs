@@ -1,6 +1,6 @@
 //! One destination pauses, and at the others everything goes on that need not wait there.
 
-use super::by_hand::{Hand, aside, only, row};
+use super::by_hand::{Hand, aside, freed, only, row};
 use crate::machine::{DestinationIndex, Event, Flight, Wanted};
 use crate::*;
 
@@ -71,4 +71,53 @@ fn a_message_that_waits_in_the_table_for_one_destination_does_not_wait_in_memory
     hand.give_to(a_look, vec![only(WORKS, aside(1, "k")), aside(2, "k")]);
     let flight = flight_to(&mut hand, WORKS, 1);
     assert_eq!(flight.1, 2, "both go where nothing pauses");
+}
+
+/// A look has seen that of the key only these wait, for the one that pauses.
+fn looked_at(hand: &mut Hand) {
+    hand.give_new(vec![Row { closed: Closed::ForAll, ..row(2, Some("k")) }]);
+    hand.settle();
+    hand.settled(&[2]);
+    hand.give_to(a_look, vec![only(PAUSES, aside(1, "k")), aside(2, "k")]);
+    let flight = flight_to(hand, WORKS, 2);
+    hand.publish(flight, None);
+    hand.settle();
+    hand.settled(&[2]);
+}
+
+/// Nobody looks at what waits for a destination that pauses: one that stood behind it there would be due for ever.
+#[test]
+fn what_is_due_goes_where_it_can_and_stands_behind_what_waits_for_one_that_pauses() {
+    let mut hand = hand();
+    looked_at(&mut hand);
+    hand.give_due(vec![freed(3, "k")]);
+    let flight = flight_to(&mut hand, WORKS, 3);
+    hand.publish(flight, None);
+    assert_eq!(recorded(&mut hand), [(3, false)]);
+}
+
+/// What an operator made due is the first that was set aside for what he discarded, and waits for the one that pauses.
+#[test]
+fn what_stands_behind_a_freed_message_that_can_go_nowhere_is_looked_at() {
+    let mut hand = hand();
+    hand.give_due(vec![only(PAUSES, freed(1, "k"))]);
+    hand.give_to(a_look, vec![aside(2, "k")]);
+    assert_eq!(flight_to(&mut hand, WORKS, 2).1, 1);
+}
+
+/// It came before he freed it, and waits in memory for the end of the pause.
+#[test]
+fn what_stands_behind_a_freed_message_in_memory_is_looked_at() {
+    let mut hand = hand();
+    hand.give_new(vec![Row { closed: Closed::ForAll, ..row(3, Some("k")) }]);
+    hand.settle();
+    hand.settled(&[3]);
+    let holding = || Row { state: RowState::Holding, ..row(2, Some("k")) };
+    hand.give_to(a_look, vec![aside(1, "k"), holding(), aside(3, "k")]);
+    let flight = flight_to(&mut hand, WORKS, 1);
+    hand.publish(flight, None);
+    assert!(hand.read(a_look).is_none(), "an operator decides");
+    hand.give_due(vec![freed(1, "k")]);
+    hand.give_to(a_look, vec![freed(1, "k"), aside(3, "k")]);
+    assert_eq!(flight_to(&mut hand, WORKS, 3).1, 1);
 }
