@@ -444,7 +444,11 @@ impl Machine {
         }
         let crowded = |place: DestinationIndex| {
             let outlet = &self.outlets[place.get()];
-            !outlet.line.is_empty() || !outlet.alone.is_empty()
+            let queue = |key: KeySlot| self.keys.get(key)?.queues.get(place.get());
+            let is_behind = |key: KeySlot| queue(key).is_some_and(|queue| queue.flying > 0);
+            let is_behind_a_call =
+                || !outlet.flights.is_empty() && self.window.keys_that_wait_for(place).any(is_behind);
+            !outlet.line.is_empty() || !outlet.alone.is_empty() || is_behind_a_call()
         };
         if !paused.iter().any(crowded) && self.careful.is_over() {
             return;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::careful::Care;
-use super::destinations::Destinations;
+use super::destinations::{DestinationIndex, Destinations};
 use super::keys::{KeySlot, Keys};
 use super::slots::{Slot, Slots};
 use super::troubles::Troubles;
@@ -198,6 +198,11 @@ impl Window {
     /// The rows that the due query could bring again.
     pub(super) fn scheduled(&self) -> Vec<RowId> {
         self.iter().filter(|(_, entry)| entry.scheduled).map(|(row, _)| row).collect()
+    }
+
+    /// The keys of the rows that wait for this destination.
+    pub(super) fn keys_that_wait_for(&self, destination: DestinationIndex) -> impl Iterator<Item = KeySlot> {
+        self.entries.values().filter(move |entry| entry.waiting.contains(destination)).filter_map(|entry| entry.key)
     }
 
     /// The rows that failed somewhere or wait in the table for their turn, in order.

@@ -121,3 +121,21 @@ fn what_stands_behind_a_freed_message_in_memory_is_looked_at() {
     hand.give_to(a_look, vec![freed(1, "k"), aside(3, "k")]);
     assert_eq!(flight_to(&mut hand, WORKS, 3).1, 1);
 }
+
+/// They stand in no line while one of their key is on its way.
+#[test]
+fn what_waits_behind_a_call_that_is_not_answered_leaves_a_full_window() {
+    let mut hand = Hand::with(2, |settings| settings.window_rows = 4);
+    let rows = |ids: std::ops::Range<i64>| ids.map(|id| row(id, Some("k"))).collect::<Vec<_>>();
+    hand.give_new(rows(1..2));
+    hand.give_new(rows(2..5));
+    while hand.flights.iter().any(|(place, ..)| place.get() == WORKS) {
+        let row = hand.flights.iter().find(|(place, ..)| place.get() == WORKS).unwrap().2[0];
+        let flight = flight_to(&mut hand, WORKS, row);
+        hand.publish(flight, None);
+    }
+    for _ in 0..20 {
+        hand.wait();
+    }
+    assert_eq!(recorded(&mut hand), [(2, false), (3, false), (4, false)]);
+}
