@@ -150,10 +150,12 @@ impl KeyRecord {
         }
     }
 
-    /// The last row of a held key left memory. An operator who opened the key before that may have found no row to make
-    /// due, or one that was in memory; nothing but a look brings the others back then.
-    pub(super) fn stop_relying_on_its_head(&mut self) {
-        if self.members == 0 && std::mem::take(&mut self.held) {
+    /// The last row of a held key left memory, but for those that wait for the end of a pause. An operator who opened the key
+    /// before that may have found no row to make due, or one that was in memory; nothing but a look brings the others back then.
+    pub(super) fn stop_relying_on_its_head(&mut self, paused: Destinations) {
+        let rests = |place: usize| paused.contains(DestinationIndex::new(place));
+        let is_left = self.queues.iter().enumerate().all(|(place, queue)| queue.is_idle() || rests(place));
+        if is_left && std::mem::take(&mut self.held) {
             self.scheduled = Destinations::NONE;
         }
     }

@@ -321,6 +321,7 @@ impl Machine {
             self.goes_back(row, &entry);
         }
         let Some(key) = entry.key else { return };
+        let paused = self.paused();
         if let Some(record) = self.keys.get_mut(key) {
             record.members = record.members.saturating_sub(1);
             record.let_go(row, entry.parked.with(entry.failed), entry.failed);
@@ -342,7 +343,7 @@ impl Machine {
                 | Outcome::Suspected { .. } => {}
             }
             if !matches!(settlement.outcome, Outcome::Holding { .. }) {
-                record.stop_relying_on_its_head();
+                record.stop_relying_on_its_head(paused);
             }
         }
         if entry.holds_key {

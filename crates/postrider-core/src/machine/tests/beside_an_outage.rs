@@ -139,3 +139,24 @@ fn what_waits_behind_a_call_that_is_not_answered_leaves_a_full_window() {
     }
     assert_eq!(recorded(&mut hand), [(2, false), (3, false), (4, false)]);
 }
+
+/// It is due, and goes into the table as everything does that comes while its key is held. Others of the key wait in memory for
+/// the end of the pause all the while.
+#[test]
+fn a_delayed_message_that_stands_before_the_one_that_holds_its_key_goes_during_a_pause() {
+    let mut hand = hand();
+    let holding = || Row { state: RowState::Holding, ..row(3, Some("k")) };
+    hand.give_new(vec![Row { closed: Closed::ForAll, ..row(4, Some("k")) }]);
+    hand.settle();
+    hand.settled(&[4]);
+    hand.give_to(a_look, vec![aside(1, "k"), holding(), aside(4, "k")]);
+    let flight = flight_to(&mut hand, WORKS, 1);
+    hand.publish(flight, None);
+    hand.give_due(vec![row(2, Some("k"))]);
+    hand.give_new(Vec::new());
+    hand.give_due(vec![row(2, Some("k"))]);
+    assert_eq!(recorded(&mut hand), [(2, false)]);
+    hand.settled(&[2]);
+    hand.give_to(a_look, vec![aside(1, "k"), aside(2, "k"), holding(), aside(4, "k")]);
+    assert_eq!(flight_to(&mut hand, WORKS, 2).1, 1);
+}
