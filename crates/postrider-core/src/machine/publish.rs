@@ -384,8 +384,16 @@ impl Machine {
         self.keys.goes_on(mark, self.reads.any_before(mark), paused);
     }
 
+    /// Whether a destination that answers nothing keeps a row in memory that failed or waits in the table elsewhere.
+    fn keeps_from_the_table(&self, now: Tick) -> bool {
+        let outlets = self.outlets.iter().enumerate();
+        let silent = outlets.filter(|(_, outlet)| !outlet.is_silent && outlet.answers_nothing(now));
+        let silent: Destinations = silent.map(|(place, _)| DestinationIndex::new(place)).collect();
+        !silent.is_empty() && self.window.any_for_the_table(silent)
+    }
+
     /// A broker that takes calls and does not answer is as far away as one that refuses them, and says so much later: while
-    /// it fills the window and another destination owes no answer for so long, it counts as paused.
+    /// it fills the window, or keeps rows from the table, and another destination owes no answer for so long, it counts as paused.
     fn notice_silence(&mut self, now: Tick) {
         let answers = |place: &DestinationIndex| {
             let outlet = &self.outlets[place.get()];
@@ -427,10 +435,13 @@ impl Machine {
     /// When the window is full of rows that wait for a paused destination while another one goes on, these leave
     /// memory, so that the other one gets rows to send.
     fn shed(&mut self, now: Tick) {
-        if self.window.room(self.settings.page_rows).is_some() {
+        let is_full = self.window.room(self.settings.page_rows).is_none();
+        if is_full || self.keeps_from_the_table(now) {
+            self.notice_silence(now);
+        }
+        if !is_full {
             return;
         }
-        self.notice_silence(now);
         let paused: Destinations = self.paused();
         if paused.is_empty() {
             return;

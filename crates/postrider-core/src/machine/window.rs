@@ -205,6 +205,12 @@ impl Window {
         self.entries.values().filter(move |entry| entry.waiting.contains(destination)).filter_map(|entry| entry.key)
     }
 
+    /// Whether any of them waits for these.
+    pub(super) fn any_for_the_table(&self, destinations: Destinations) -> bool {
+        let waits = |entry: &&Entry| !entry.waiting.both(destinations).is_empty();
+        self.entries.values().filter(waits).any(|entry| !entry.failed.with(entry.parked).is_empty())
+    }
+
     /// The rows that failed somewhere or wait in the table for their turn, in order.
     pub(super) fn for_the_table(&self) -> Vec<RowId> {
         let mut rows: Vec<_> =

@@ -1,5 +1,7 @@
 //! One destination pauses, and at the others everything goes on that need not wait there.
 
+use std::time::Duration;
+
 use super::by_hand::{Hand, aside, freed, only, row};
 use crate::machine::{DestinationIndex, Event, Flight, Wanted};
 use crate::*;
@@ -52,7 +54,8 @@ fn a_message_that_failed_at_one_destination_is_tried_again_there_while_another_o
 #[test]
 fn it_is_tried_again_there_also_where_the_pause_begins_after_it_failed() {
     let mut hand = Hand::with(2, |settings| settings.destinations[PAUSES].profile.max_concurrent = 1);
-    hand.give_new(vec![only(PAUSES, row(1, Some("other"))), row(2, Some("k"))]);
+    hand.give_new(vec![only(PAUSES, row(1, None))]);
+    hand.give_new(vec![row(2, Some("k"))]);
     let flight = flight_to(&mut hand, WORKS, 2);
     hand.publish(flight, Some(ErrorKind::Rejected));
     assert!(hand.settles.is_empty(), "the other destination may take it at any moment");
@@ -159,4 +162,25 @@ fn a_delayed_message_that_stands_before_the_one_that_holds_its_key_goes_during_a
     hand.settled(&[2]);
     hand.give_to(a_look, vec![aside(1, "k"), aside(2, "k"), holding(), aside(4, "k")]);
     assert_eq!(flight_to(&mut hand, WORKS, 2).1, 1);
+}
+
+/// It says so much later than one that refuses its calls. The window has room, so that nobody else waits for that.
+#[test]
+fn a_message_that_failed_at_one_destination_is_tried_again_there_while_another_one_answers_nothing() {
+    let mut hand = Hand::with(2, |settings| settings.destinations[PAUSES].profile.max_concurrent = 1);
+    hand.give_new(vec![only(PAUSES, row(1, None))]);
+    hand.give_new(vec![row(2, Some("k"))]);
+    let flight = flight_to(&mut hand, WORKS, 2);
+    hand.publish(flight, Some(ErrorKind::Rejected));
+    while hand.now < Tick::ZERO + Duration::from_secs(4) {
+        until_the_next_read(&mut hand);
+    }
+    assert_eq!(recorded(&mut hand), [(2, true)]);
+}
+
+fn until_the_next_read(hand: &mut Hand) {
+    match hand.read.take() {
+        Some(read) => hand.answer(read, Vec::new(), false),
+        None => hand.wait(),
+    }
 }
