@@ -17,14 +17,15 @@ use crate::error::{Error, ErrorKind};
 use crate::lane::{HeldLane, Lane};
 use crate::message::{Key, MessageId};
 use crate::row::{Closed, Content, Due, Retrying, Row, RowId, RowState};
-use crate::seams::{Attempt, DeadReason, FailedAttempt, Page};
+use crate::seams::{Attempt, DeadReason, FailedAttempt, Page, Room};
 use crate::tick::Tick;
 
 /// How long a row waits that no route leads anywhere for: until somebody mends the configuration.
 const NOWHERE_RETRY: Duration = Duration::from_secs(60);
 
-/// The most rows of one look that found nothing but rows that cannot go; what lies behind them waits.
-const LONGEST_LOOK: usize = 8_192;
+/// The most rows and bytes of one look that found nothing but rows that cannot go; what lies behind them waits. They do not
+/// stay in memory.
+const LONGEST_LOOK: Room = Room { rows: 8_192, bytes: 64 << 20 };
 
 /// The window holds so many pages of light rows at least, so that one more can be asked for ahead.
 const LIGHT_PAGES: usize = 4;
@@ -40,7 +41,7 @@ pub(super) enum Found {
 impl Machine {
     pub(super) fn answered(&mut self, now: Tick, read: Read, answer: Answer) {
         let goes_on = read.goes_on(&answer);
-        let Read { ticket, wanted, mut lanes, .. } = read;
+        let Read { ticket, wanted, mut lanes, room, .. } = read;
         self.schedule.read_ended();
         if matches!(wanted, Wanted::New | Wanted::Sweep(_)) {
             lanes.retain(|held| self.schedule.is_told(held.lane));
@@ -58,7 +59,7 @@ impl Machine {
                     let is_light = page.weight() <= self.settings.window_bytes / LIGHT_PAGES;
                     self.schedule.set_backlog(goes_on && is_light);
                 }
-                self.page(now, ticket, wanted, &lanes, page);
+                self.page(now, (ticket, room), wanted, &lanes, page);
             }
         }
         self.reads.close(ticket);
@@ -66,7 +67,7 @@ impl Machine {
         self.keys.expire(|mark| reads.any_before(mark));
     }
 
-    fn page(&mut self, now: Tick, ticket: Ticket, wanted: Wanted, lanes: &[HeldLane], page: Page) {
+    fn page(&mut self, now: Tick, (ticket, room): (Ticket, Room), wanted: Wanted, lanes: &[HeldLane], page: Page) {
         let count = page.rows.len();
         let more = page.more;
         match wanted {
@@ -100,7 +101,7 @@ impl Machine {
                     self.schedule.look_for_new(now);
                 }
             }
-            Wanted::Key(lane, key) => self.looked(ticket, lanes, lane, &key, page),
+            Wanted::Key(lane, key) => self.looked((ticket, room), lanes, lane, &key, page),
             Wanted::Walk(..) => {}
             Wanted::Rows(rows) => self.loaded(lanes, &rows, page),
             Wanted::Sweep(after) => {
@@ -375,7 +376,7 @@ impl Machine {
     }
 
     /// The exceptional rows of a key, by ascending row: those that can go are admitted.
-    fn looked(&mut self, ticket: Ticket, lanes: &[HeldLane], lane: Lane, key: &Key, page: Page) {
+    fn looked(&mut self, (ticket, room): (Ticket, Room), lanes: &[HeldLane], lane: Lane, key: &Key, page: Page) {
         if !self.is_ours(lanes, lane) {
             return;
         }
@@ -391,7 +392,7 @@ impl Machine {
         let mut unsure = record.held_back().with(record.unseen);
         let (mut scheduled, mut head) = (Destinations::NONE, None);
         let (mut admitted, mut complete, mut holds) = (false, !page.more, false);
-        let brought = page.rows.len();
+        let more_room = more_room(room, page.rows.len());
         let mut unread = None;
         for row in page.rows {
             let owed = match (row.state, &row.content) {
@@ -440,8 +441,9 @@ impl Machine {
         record.head = head;
         let stale = stale || !unsure.is_empty() || unread.is_some();
         let may_hide = !everywhere.without(blocked.with(paused)).is_empty();
-        let hidden = page.more && !admitted && !stale && may_hide && brought < LONGEST_LOOK;
-        record.look_rows = if hidden { brought.saturating_mul(2) } else { 0 };
+        let more_room = more_room.filter(|_| page.more && !admitted && !stale && may_hide);
+        let hidden = more_room.is_some();
+        record.look = more_room.unwrap_or(Room::NONE);
         record.resting = !hidden && !admitted && !stale && record.members > 0;
         record.scheduled = if !stale && (complete || !admitted && !hidden) { scheduled } else { Destinations::NONE };
         if complete && !stale {
@@ -520,6 +522,16 @@ impl Machine {
         }
         entry.troubles.failures.push(failure);
         self.retry_in_table(row);
+    }
+}
+
+/// What a look is to ask for that sees beyond so many rows, which filled one with this room by their number or their bytes.
+fn more_room(room: Room, brought: usize) -> Option<Room> {
+    let is_heavy = brought < room.rows;
+    match is_heavy {
+        true => (room.bytes < LONGEST_LOOK.bytes)
+            .then(|| Room { bytes: room.bytes.saturating_mul(2).min(LONGEST_LOOK.bytes), ..room }),
+        false => (brought < LONGEST_LOOK.rows).then(|| Room { rows: brought.saturating_mul(2), ..room }),
     }
 }
 

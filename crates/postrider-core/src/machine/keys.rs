@@ -13,6 +13,7 @@ use super::slots::{Slot, Slots};
 use crate::lane::Lane;
 use crate::message::Key;
 use crate::row::RowId;
+use crate::seams::Room;
 
 /// Where the record of a key is: looked for when a row comes in, and known from there on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -37,8 +38,8 @@ pub(super) struct KeyRecord {
     pub(super) look_again: bool,
     /// A look at the table is asked for or under way.
     pub(super) looking: bool,
-    /// How many rows the next look must ask for at least, to see beyond those that cannot go.
-    pub(super) look_rows: usize,
+    /// How much the next look must ask for at least, to see beyond rows that cannot go.
+    pub(super) look: Room,
     /// The lowest row that was held back since the look under way was sent: what it brings after this row is stale.
     pub(super) held_back_from: Option<RowId>,
     /// Where rows were on their way to the table when the look under way was sent: it may not have seen them.
@@ -77,7 +78,7 @@ impl KeyRecord {
             resting: false,
             look_again: false,
             looking: false,
-            look_rows: 0,
+            look: Room::NONE,
             held_back_from: None,
             unseen: Destinations::NONE,
             members: 0,

@@ -331,9 +331,10 @@ impl Machine {
         let mut kind = self.schedule.last;
         for _ in 0..5 {
             kind = kind.next();
-            let Some((wanted, rows)) = self.wanted(now, kind, room.rows) else { continue };
+            let room = Room { bytes: room.bytes.min(most), ..room };
+            let Some((wanted, room)) = self.wanted(now, kind, room) else { continue };
             self.schedule.last = kind;
-            self.read(wanted, Room { rows, bytes: room.bytes.min(most) }, actions);
+            self.read(wanted, room, actions);
             return true;
         }
         false
@@ -354,23 +355,25 @@ impl Machine {
         actions.push(Action::Read(Read { ticket, wanted, lanes, room, ahead }));
     }
 
-    /// What a read of this kind would ask for now, if it is its time, and for how many rows.
-    fn wanted(&mut self, now: Tick, kind: Kind, free: usize) -> Option<(Wanted, usize)> {
+    /// What a read of this kind would ask for now, if it is its time, and for how much.
+    fn wanted(&mut self, now: Tick, kind: Kind, free: Room) -> Option<(Wanted, Room)> {
+        let room = |rows| Room { rows, ..free };
         match kind {
             Kind::New => (now >= self.schedule.next_new && !self.everything_waits()).then_some((Wanted::New, free)),
             Kind::Due if now < self.schedule.next_due => None,
-            Kind::Due => Some((Wanted::Due(self.left_out_of_due()), free.min(DUE_PAGE))),
+            Kind::Due => Some((Wanted::Due(self.left_out_of_due()), room(free.rows.min(DUE_PAGE)))),
             Kind::Look => {
                 let key = self.next_look()?;
                 let record = self.keys.get(key)?;
                 let most = if record.peek { PEEK } else { LOOK_PAGE };
-                let rows = free.min(most).max(record.look_rows) + record.members;
-                Some((Wanted::Key(record.lane, record.key.clone()), rows))
+                let rows = free.rows.min(most).max(record.look.rows) + record.members;
+                let bytes = free.bytes.max(record.look.bytes);
+                Some((Wanted::Key(record.lane, record.key.clone()), Room { rows, bytes }))
             }
             Kind::Walk if self.keys.looks_waiting() >= MAX_LOOKS => None,
             Kind::Walk => {
                 let (lane, after) = self.schedule.walks.pop_front()?;
-                Some((Wanted::Walk(lane, after), WALK_PAGE))
+                Some((Wanted::Walk(lane, after), room(WALK_PAGE)))
             }
             Kind::Sweep => self.next_step(now).map(|after| (Wanted::Sweep(after), free)),
         }

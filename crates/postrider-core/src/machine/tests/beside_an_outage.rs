@@ -184,3 +184,24 @@ fn until_the_next_read(hand: &mut Hand) {
         None => hand.wait(),
     }
 }
+
+/// What waits for the one that pauses fills a page by its weight, and would fill the next one.
+#[test]
+fn a_look_that_brings_nothing_but_heavy_rows_that_cannot_go_is_followed_by_one_for_more_bytes() {
+    let mut hand = Hand::with(2, |settings| settings.window_bytes = 100);
+    hand.give_new(vec![only(PAUSES, row(9, None))]);
+    let flight = hand.flight(9);
+    hand.publish(flight, Some(ErrorKind::Unavailable));
+    hand.give_new(vec![Row { closed: Closed::ForAll, ..row(50, Some("k")) }]);
+    hand.settle();
+    hand.settled(&[50]);
+    let before: Vec<Row> = (20..30).map(|id| only(PAUSES, aside(id, "k"))).collect();
+    let look = hand.read(a_look).unwrap();
+    let room = look.room;
+    assert!(before.len() < room.rows);
+    hand.answer(look, before.clone(), true);
+    let look = hand.read(a_look).unwrap();
+    assert_eq!(look.room.bytes, 2 * room.bytes);
+    hand.answer(look, before.into_iter().chain([aside(50, "k")]).collect(), false);
+    assert_eq!(flight_to(&mut hand, WORKS, 50).1, 1);
+}
