@@ -354,8 +354,8 @@ impl Machine {
         let knows = self.keys.get(key).is_some_and(|record| record.knows);
         let closed = match &row.closed {
             _ if found == Found::Look => blocked.both(owed),
-            Closed::Open => blocked.both(owed),
-            Closed::For(names) => self.settings.named(names).with(blocked).both(owed),
+            Closed::Open => Destinations::NONE,
+            Closed::For(names) => self.settings.named(names).both(owed),
             // Of those that the read did not look at, the record knows where they wait.
             Closed::ForMany(names) if knows && found == Found::Reading => self.settings.named(names).both(owed),
             Closed::ForMany(_) | Closed::ForAll => owed,
@@ -364,7 +364,7 @@ impl Machine {
         let Some(record) = self.keys.get_mut(key) else { return closed };
         record.members += 1;
         let parked = if is_head { closed } else { record.aside.both(owed).with(closed) };
-        let parked = parked.with(record.failing.both(owed));
+        let parked = parked.with(record.failing.with(blocked).both(owed));
         if is_head {
             record.aside = record.aside.with(owed);
             record.scheduled = record.scheduled.without(owed);
