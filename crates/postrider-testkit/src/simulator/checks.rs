@@ -54,6 +54,11 @@ impl World {
         Some((stored.created_at, end))
     }
 
+    /// Whether a row's time has passed.
+    pub(super) fn is_at_its_end(&self, row: i64) -> bool {
+        self.life(row).is_some_and(|(_, end)| end <= self.store.clock())
+    }
+
     /// When a row is too old, by its own policy or its topic's.
     fn aged_at(&self, stored: &Stored) -> Option<u64> {
         let age = self.plan.policy(&stored.message).max_age?;

@@ -95,6 +95,7 @@ sights! {
     Short "a broker's answer was short",
     Broke "a connection broke in the middle of a batch",
     DestinationPaused "a destination paused",
+    WentOn "a message went past what waited for a destination that was away for long",
     Probed "a paused destination was probed by a message",
     Checked "a paused destination was looked at without a message",
     Alone "a suspect travelled alone",

@@ -23,7 +23,7 @@ const LEAST_TAKEOVERS: u32 = 4;
 pub(super) struct Fate {
     pub(super) draft: usize,
     /// When its transaction committed.
-    committed: Option<u64>,
+    pub(super) committed: Option<u64>,
     pub(super) accepted: [u32; PLACES],
     /// A relay decided to send it.
     pub(super) sent: [bool; PLACES],
@@ -32,6 +32,8 @@ pub(super) struct Fate {
     pub(super) failures: [u32; PLACES],
     /// It is owed where dead letters are forwarded, or was.
     forwarded: bool,
+    /// An outcome took effect after the relay had given its recording up.
+    pub(super) late: bool,
     dead: bool,
     deleted: bool,
     replayed: bool,
@@ -157,6 +159,7 @@ impl World {
             let fate = self.ledger.fate_mut(row);
             if late {
                 fate.told = [None; PLACES];
+                fate.late = true;
             }
             match settlement.outcome {
                 Outcome::Dead { reason, .. } | Outcome::Holding { reason, .. } | Outcome::Forward { reason, .. } => {

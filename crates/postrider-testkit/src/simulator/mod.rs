@@ -21,6 +21,7 @@ mod holder;
 mod judge;
 mod lanes;
 mod membership;
+mod outage;
 mod plan;
 mod process;
 mod rng;

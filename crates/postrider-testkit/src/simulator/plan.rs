@@ -11,6 +11,7 @@ use postrider_core::{
 use super::broker::{Mode, Poison, SimBroker};
 use super::faults::{Fault, Moment, StoreMode, Trouble, When};
 use super::given_up;
+use super::outage::{self, Outage};
 use super::rng::Rng;
 
 pub(super) const MILLI: u64 = 1_000;
@@ -95,6 +96,7 @@ pub(super) struct Plan {
     pub(super) troubles: Vec<Trouble>,
     /// The messages are written within this time.
     pub(super) span: u64,
+    pub(super) outage: Option<Outage>,
 }
 
 impl Plan {
@@ -151,6 +153,7 @@ impl Plan {
             steps: Vec::new(),
             troubles: Vec::new(),
             span,
+            outage: None,
         };
         plan.write(rng, poisonous, mortal);
         if deadly {
@@ -168,6 +171,7 @@ impl Plan {
             // What stands behind a head that somebody deletes is found by the sweep.
             plan.settings.sweep_round = SWEEP_ROUND;
         }
+        outage::draw(rng, &mut plan);
         plan
     }
 
@@ -216,7 +220,7 @@ impl Plan {
         self.steps.sort_by_key(|(at, _)| *at);
     }
 
-    fn draft(
+    pub(super) fn draft(
         &self,
         rng: &mut Rng,
         transaction: usize,

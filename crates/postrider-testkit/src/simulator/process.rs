@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use postrider_core::machine::{Action, DestinationIndex, Event, Flight, Machine, Note, Read, Settle, Wanted};
-use postrider_core::{HeldLane, Lane, LaneCount, RelayId, Term, Tick};
+use postrider_core::{HeldLane, Lane, LaneCount, RelayId, Start, Term, Tick};
 
 use super::broker::{Poison, row_of};
 use super::coverage::Sight;
@@ -153,6 +153,25 @@ impl Relay {
     pub(super) fn is_idle(&self) -> bool {
         let idle = self.machine.held().is_empty() || self.machine.is_idle();
         self.life == Life::Running && idle && self.flights.is_empty() && self.settling.is_none()
+    }
+
+    /// The lanes that it holds, with their terms.
+    pub(super) fn terms(&self) -> Vec<(Lane, Term)> {
+        self.machine.held().iter().map(|held| (held.lane, held.term)).collect()
+    }
+
+    /// Whether it runs with nothing wrong: no call is unanswered that was made before this one, but for calls to a
+    /// destination that is away, and no lane is begun carefully.
+    pub(super) fn is_calm(&self, now: u64, last_call: u64, away: usize) -> bool {
+        let runs =
+            self.life == Life::Running && self.paused_until.is_none() && self.stop_at.is_none() && self.leaving == 0;
+        let reading = self.reading.as_ref().map(|reading| reading.number);
+        let flights =
+            self.flights.iter().filter(|(_, flying)| flying.destination.get() != away).map(|(number, _)| *number);
+        let is_answered = reading.into_iter().chain(self.settling).chain(flights).all(|number| number > last_call);
+        let is_clean = self.machine.held().iter().all(|held| held.start == Start::Clean);
+        let is_cut = self.cut.is_some_and(|(_, until)| until > now);
+        runs && is_answered && is_clean && !is_cut && self.unsettled.is_empty()
     }
 
     pub(super) fn summary(&self) -> String {

@@ -9,6 +9,7 @@ use super::given_up::Holds;
 use super::history::History;
 use super::judge::Ledger;
 use super::lanes::LaneTable;
+use super::outage::Watch;
 use super::plan::{MILLI, Plan, SECOND};
 use super::process::{Life, Relay};
 use super::rng::Rng;
@@ -56,6 +57,8 @@ pub(super) enum Op {
     BrokerBack(usize, u64),
     Heal,
     Company,
+    /// A look at what goes on while a destination is away.
+    Look,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -102,6 +105,7 @@ pub(super) struct World {
     pub(super) last_member: u128,
     pub(super) last_call: u64,
     pub(super) written: usize,
+    pub(super) watch: Watch,
     queue: BinaryHeap<Reverse<Due>>,
     slots: Vec<Option<Op>>,
     free: Vec<usize>,
@@ -139,6 +143,7 @@ impl World {
             last_member: 0,
             last_call: 0,
             written: 0,
+            watch: Watch::default(),
             queue: BinaryHeap::new(),
             slots: Vec::new(),
             free: Vec::new(),
@@ -160,7 +165,8 @@ impl World {
         if let Some((at, _)) = self.plan.steps.first() {
             self.at(*at, Op::Write(0));
         }
-        self.at(self.plan.span * 2, Op::Heal);
+        self.at(self.plan.heals_at(), Op::Heal);
+        self.look_at_the_others();
         while self.violation.is_none() && !self.is_done() {
             let Some(op) = self.next() else {
                 self.violated("P1", "nothing will ever happen again".to_owned(), Vec::new());
@@ -221,6 +227,7 @@ impl World {
             Op::BrokerBack(place, number) => self.broker_back(place, number),
             Op::Heal => self.heal(),
             Op::Company => self.keep_company(),
+            Op::Look => self.look_at_the_others(),
         }
     }
 
@@ -257,7 +264,7 @@ impl World {
     }
 
     /// Whether every lane is held, and no relay holds two more than another.
-    fn is_shared(&self) -> bool {
+    pub(super) fn is_shared(&self) -> bool {
         let shares = || self.relays.iter().map(Relay::lanes);
         let (most, least) = (shares().max().unwrap_or(0), shares().min().unwrap_or(0));
         shares().sum::<usize>() == self.store.lanes.count() && most - least <= 1
