@@ -14,7 +14,7 @@
 //! | `opentelemetry` | the trace context of the current span in the headers of what is enqueued |
 //! | `relay` | the relay inside the application: `Relay` |
 //! | `store-sqlite`, `store-postgres`, `store-mysql`, `store-memory` | what that relay reads: [`stores`] |
-//! | `broker-http`, `broker-nats`, `broker-file`, `broker-stdout`, `broker-memory` | where it delivers to: `brokers` |
+//! | `broker-http`, `broker-nats`, `broker-kafka`, `broker-file`, `broker-stdout`, `broker-memory` | where it delivers to: `brokers` |
 //! | `testing` | for tests: what was enqueued, an outbox without a database, what would be delivered: `testing` |
 //!
 //! # Enqueue

@@ -9,7 +9,7 @@
 //! | variable | default | |
 //! |---|---|---|
 //! | `DATABASE_URL` | `sqlite:orders.db` | or `postgres://user:password@host/database` |
-//! | `BROKER_URL` | `stdout:` | or `http://host/hook`, `nats://host:4222` |
+//! | `BROKER_URL` | `stdout:` | or `http://host/hook`, `nats://host:4222` with a stream that covers `orders.>` |
 //! | `LISTEN` | `127.0.0.1:3000` | |
 //! | `RUST_LOG` | `info` | what of the relay's log is printed, such as `warn` or `postrider_relay=debug` |
 

@@ -2,7 +2,8 @@
 //
 //	DATABASE_URL=mysql://shop:secret@127.0.0.1:3306/shop go run . 500
 //
-// The number is the first order's. `postrider migrate --store "$DATABASE_URL"` made the outbox.
+// The number is the first order's. `postrider migrate --store "$DATABASE_URL"` made the outbox, and schema.sql the
+// table of orders.
 package main
 
 import (

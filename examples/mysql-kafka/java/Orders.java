@@ -4,7 +4,8 @@
 //   mvn dependency:copy-dependencies -DoutputDirectory=lib
 //   DATABASE_URL=mysql://shop:secret@127.0.0.1:3306/shop java -cp 'lib/*' Orders.java 400
 //
-// The number is the first order's. `postrider migrate --store "$DATABASE_URL"` made the outbox.
+// The number is the first order's. `postrider migrate --store "$DATABASE_URL"` made the outbox, and schema.sql the
+// table of orders.
 
 import java.net.URI;
 import java.net.URLDecoder;

@@ -3,7 +3,8 @@
 //   npm ci
 //   DATABASE_URL=mysql://shop:secret@127.0.0.1:3306/shop node orders.js 200
 //
-// The number is the first order's. `postrider migrate --store "$DATABASE_URL"` made the outbox.
+// The number is the first order's. `postrider migrate --store "$DATABASE_URL"` made the outbox, and schema.sql the
+// table of orders.
 
 import mysql from 'mysql2/promise';
 

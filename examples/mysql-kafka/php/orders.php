@@ -4,7 +4,8 @@
 //
 //   DATABASE_URL=mysql://shop:secret@127.0.0.1:3306/shop php orders.php 300
 //
-// The number is the first order's. `postrider migrate --store "$DATABASE_URL"` made the outbox.
+// The number is the first order's. `postrider migrate --store "$DATABASE_URL"` made the outbox, and schema.sql the
+// table of orders.
 
 declare(strict_types=1);
 

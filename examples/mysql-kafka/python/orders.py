@@ -3,7 +3,8 @@
     pip install -r requirements.txt
     DATABASE_URL=mysql://shop:secret@127.0.0.1:3306/shop python orders.py 100
 
-The number is the first order's. `postrider migrate --store "$DATABASE_URL"` made the outbox.
+The number is the first order's. `postrider migrate --store "$DATABASE_URL"` made the outbox, and schema.sql the
+table of orders.
 """
 
 import json
