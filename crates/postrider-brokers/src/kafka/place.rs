@@ -64,8 +64,9 @@ impl Place {
 /// What to do when a topic is missing.
 pub(super) fn no_topic(shown: &str, topic: &str) -> String {
     format!(
-        "no topic {topic:?} at {shown}; create it: kafka-topics.sh --create --topic {topic} --partitions 6 \
-         --replication-factor 3 --config min.insync.replicas=2"
+        "no topic {topic:?} at {shown}; create it: kafka-topics.sh --create --topic {topic} --bootstrap-server HOST:9092 \
+         --partitions 6 --replication-factor 3 --config min.insync.replicas=2 (one server alone: --replication-factor 1, \
+         no --config)"
     )
 }
 

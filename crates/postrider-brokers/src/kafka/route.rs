@@ -30,7 +30,8 @@ pub(super) async fn look(
         let example = destination.patterns("orders.placed").and_then(|places| places.first().cloned());
         let text = format!(
             "no topic at {} takes what the route sends for {topics}; create those that are sent to, such as: \
-             kafka-topics.sh --create --topic {} --partitions 6 --replication-factor 3 --config min.insync.replicas=2",
+             kafka-topics.sh --create --topic {} --bootstrap-server HOST:9092 --partitions 6 --replication-factor 3 \
+             --config min.insync.replicas=2 (one server alone: --replication-factor 1, no --config)",
             settings.shown,
             example.unwrap_or_else(|| destination.for_topic("orders.placed"))
         );

@@ -123,7 +123,7 @@ const ANY: Kind = Kind::Count { least: 0, most: u32::MAX as u64 };
 /// Every setting, in the order of the file.
 #[rustfmt::skip]
 pub(crate) const KEYS: &[Key] = &[
-    global("store", bare("outbox.store", Kind::Address, "sqlite:app.db", "Where messages wait: postgres://user@host/database, or sqlite:FILE.")),
+    global("store", bare("outbox.store", Kind::Address, "sqlite:app.db", "Where messages wait: postgres://user@host/database, sqlite:FILE, or what else postrider --version --verbose lists.")),
     secret("outbox.store_password", "The database's password, where it is not part of the address."),
     bare("outbox.store_password_file", Kind::Text, "/run/secrets/database", "A file that holds the database's password."),
     bare("outbox.schema", Kind::Text, "public", "The schema of the tables (PostgreSQL); public by default."),
@@ -155,7 +155,7 @@ pub(crate) const KEYS: &[Key] = &[
     listed("retry.topic[].max_age", Kind::DurationOrNever, None, "As retry.max_age, for these topics."),
     listed("retry.topic[].on_expire", Kind::Choice(ON_EXPIRE), None, "As retry.on_expire, for these topics."),
     listed("retry.topic[].on_dead", Kind::Choice(ON_DEAD), None, "As retry.on_dead, for these topics."),
-    listed("broker.*.url", Kind::Address, None, "Where messages go: stdout:, file:PATH, http(s)://..., nats://...; further keys are the broker's own options."),
+    listed("broker.*.url", Kind::Address, None, "Where messages go: stdout:, file:PATH, http(s)://..., nats://..., or what else postrider --version --verbose lists; further keys are the broker's own options."),
     listed("route[].topics", Kind::Texts, Some("#"), "The topics this route is for. Every route that matches applies."),
     listed("route[].broker", Kind::Text, None, "The name of the broker; needless when there is only one."),
     listed("route[].destination", Kind::Text, Some("{topic}"), "The place in the broker; {topic} stands for the message's topic, {key} and {header.NAME} for what the next keys allow."),

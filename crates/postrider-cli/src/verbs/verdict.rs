@@ -71,7 +71,7 @@ pub(crate) fn at_once(look: &Look) -> Option<Verdict> {
         return Some(Verdict::new(
             Word::Stuck,
             format!("relay {} cannot reach the outbox: {}", report.relay, visible(&because)),
-            "check the relay's way to the database and its credentials; it goes on by itself",
+            "see to that cause: the database, its disk, the relay's way to it or its credentials; it goes on by itself",
         ));
     }
     if let Some(paused) = look.paused() {

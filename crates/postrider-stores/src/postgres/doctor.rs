@@ -79,7 +79,9 @@ pub(super) async fn check(link: &mut Link) -> Result<Vec<Finding>> {
 fn encryption(link: &Link) -> Finding {
     match link.options().encryption {
         Encryption::Verified => good("encryption", "TLS, verified".to_owned()),
-        Encryption::Preferred => good("encryption", "TLS where the server can, for a loopback host".to_owned()),
+        Encryption::Preferred => {
+            good("encryption", "TLS where the server can, nothing verified (sslmode=prefer)".to_owned())
+        }
         Encryption::Required => warning(
             "encryption",
             "TLS without verification".to_owned(),
