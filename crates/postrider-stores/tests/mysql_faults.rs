@@ -155,6 +155,23 @@ async fn the_doctor_names_settings_that_weaken_a_promise_and_the_store_works_und
     assert_eq!(outbox.sql("select count(*) from postrider_outbox").await, "0", "settled for all to see");
 }
 
+/// Asked for late in a second, a clock of whole seconds would be more than half a second away.
+#[tokio::test]
+async fn the_doctor_compares_the_clocks_to_the_millisecond() {
+    let outbox = Outbox::fresh().await;
+    let mut operator = outbox.operator().await;
+    operator.check().await.unwrap();
+    let late_in_a_second = || {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        (600..700).contains(&since.subsec_millis())
+    };
+    until("the second is more than half over", async || late_in_a_second()).await;
+    let found = operator.check().await.unwrap();
+    let clock = finding(&found, "clock");
+    let apart = clock.found.split(' ').find_map(|word| word.parse::<u64>().ok());
+    assert!(clock.level == Level::Good && apart.is_some_and(|apart| apart < 500), "{clock:?}");
+}
+
 /// Larger than the server sends: the others come, and it is a dead letter that says why.
 #[tokio::test]
 async fn a_row_that_the_server_cannot_send_costs_no_other() {

@@ -11,7 +11,7 @@ use crate::Encryption;
 const SETTINGS: &str = "\
 select @@global.sql_mode, @@global.autocommit, @@global.innodb_flush_log_at_trx_commit, @@global.max_allowed_packet,
        @@global.auto_increment_increment, @@global.binlog_format, @@global.log_bin,
-       unix_timestamp() * 1000";
+       timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)) div 1000";
 
 /// The lane expression of the table as it stands.
 const LANE_EXPRESSION: &str = "\
