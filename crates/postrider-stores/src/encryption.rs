@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use postrider_core::{Error, ErrorKind, Result};
+use postrider_core::{Error, ErrorKind, Finding, Level, Result};
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -30,6 +30,23 @@ impl Encryption {
             "verify-full" | "verify-identity" => Some(Self::Verified),
             _ => None,
         }
+    }
+
+    /// What the doctor says of it, for a server on this machine or on another one.
+    pub(crate) fn finding(self, is_local: bool) -> Finding {
+        const VERIFY: &str = "use sslmode=verify-full, with sslrootcert for a private authority";
+        let (level, found, advice) = match (self, is_local) {
+            (Self::Verified, _) => (Level::Good, "TLS, verified", ""),
+            (Self::Preferred, true) => (Level::Good, "TLS where the server can, nothing verified, on this machine", ""),
+            (Self::Preferred, false) => (
+                Level::Warning,
+                "TLS where the server can, nothing verified (sslmode=prefer): whoever stands between can turn it off",
+                VERIFY,
+            ),
+            (Self::Required, _) => (Level::Warning, "TLS without verification", VERIFY),
+            (Self::Disabled, _) => (Level::Warning, "none", "use sslmode=verify-full outside this machine"),
+        };
+        Finding { level, subject: "encryption".to_owned(), found: found.to_owned(), advice: advice.to_owned() }
     }
 }
 
@@ -95,6 +112,23 @@ mod tests {
         ] {
             assert_eq!(Encryption::named(name), mode, "{name:?}");
         }
+    }
+
+    /// With `prefer` whoever stands between decides whether anything is encrypted.
+    #[test]
+    fn only_a_server_on_this_machine_is_good_without_verification() {
+        let level = |encryption: Encryption, is_local| {
+            let finding = encryption.finding(is_local);
+            assert_eq!(finding.advice.is_empty(), finding.level == Level::Good, "{finding:?}");
+            finding.level
+        };
+        for is_local in [true, false] {
+            assert_eq!(level(Encryption::Verified, is_local), Level::Good);
+            assert_eq!(level(Encryption::Required, is_local), Level::Warning);
+            assert_eq!(level(Encryption::Disabled, is_local), Level::Warning);
+        }
+        assert_eq!(level(Encryption::Preferred, true), Level::Good);
+        assert_eq!(level(Encryption::Preferred, false), Level::Warning);
     }
 
     #[test]

@@ -5,7 +5,6 @@ use postrider_core::{Finding, LaneCount, Level, MAX_PAYLOAD, Result};
 use super::columns::Columns;
 use super::link::Link;
 use super::migrate::usable;
-use crate::Encryption;
 
 /// What sessions begin with, which is what the application's have: the relay's own say what they want.
 const SETTINGS: &str = "\
@@ -59,7 +58,7 @@ pub(super) async fn check(link: &mut Link) -> Result<Vec<Finding>> {
             &format!("upgrade to {at}.{least}.{other} or later"),
         )
     });
-    findings.push(encryption(link));
+    findings.push(link.options().encryption.finding(link.options().is_local));
     let seen = link.query_one("reading the server's settings", SETTINGS, ()).await?;
     findings.extend(settings(&seen));
     findings.push(clock(seen.integer(7).unwrap_or(0)));
@@ -76,23 +75,6 @@ pub(super) async fn check(link: &mut Link) -> Result<Vec<Finding>> {
     findings.extend(privileges(link).await?);
     findings.extend(replica(link, dialect.replica_status()).await);
     Ok(findings)
-}
-
-fn encryption(link: &Link) -> Finding {
-    match link.options().encryption {
-        Encryption::Verified => good("encryption", "TLS, verified".to_owned()),
-        Encryption::Preferred => {
-            good("encryption", "TLS where the server can, nothing verified (sslmode=prefer)".to_owned())
-        }
-        Encryption::Required => warning(
-            "encryption",
-            "TLS without verification".to_owned(),
-            "use sslmode=verify-full, with sslrootcert for a private authority",
-        ),
-        Encryption::Disabled => {
-            warning("encryption", "none".to_owned(), "use sslmode=verify-full outside this machine")
-        }
-    }
 }
 
 /// What the server's settings do to the application's messages.

@@ -17,6 +17,8 @@ pub struct MysqlOptions {
     pub(super) opts: Opts,
     pub(super) place: String,
     pub(super) encryption: Encryption,
+    /// Whether the server is on this machine.
+    pub(super) is_local: bool,
     pub(super) root_certificates: Option<PathBuf>,
     pub(super) names: Names,
     pub(super) history: History,
@@ -92,6 +94,7 @@ impl MysqlOptions {
             opts: builder.into(),
             place,
             encryption: mode.unwrap_or(if is_local { Encryption::Preferred } else { Encryption::Verified }),
+            is_local,
             root_certificates,
             names: Names::default(),
             history: History::Off,
@@ -161,6 +164,19 @@ mod tests {
             ("mysql://u@db.example.com/d?sslmode=disable", Encryption::Disabled),
         ] {
             assert_eq!(MysqlOptions::new(url).unwrap().encryption, expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_loopback_host_and_a_socket_are_on_this_machine_whatever_the_mode() {
+        for (url, is_local) in [
+            ("mysql://u@db.example.com/d?sslmode=prefer", false),
+            ("mysql://u@192.168.1.7/d?sslmode=disable", false),
+            ("mysql://u@127.0.0.1/d?sslmode=verify-full", true),
+            ("mysql://u@localhost/d", true),
+            ("mysql://u@db.example.com/d?socket=/run/s.sock", true),
+        ] {
+            assert_eq!(MysqlOptions::new(url).unwrap().is_local, is_local, "{url}");
         }
     }
 

@@ -8,7 +8,6 @@ use super::link::{Link, Parameter};
 use super::migrate::usable;
 use super::options::Pooling;
 use super::store::sequence_cache;
-use crate::Encryption;
 
 /// What the relay's role needs, table by table.
 const PRIVILEGES: &str = "\
@@ -51,7 +50,7 @@ pub(super) async fn check(link: &mut Link) -> Result<Vec<Finding>> {
     } else {
         bad("server version", format!("PostgreSQL {}", version / 10_000), "upgrade to PostgreSQL 13 or later")
     });
-    findings.push(encryption(link));
+    findings.push(link.options().encryption.finding(link.options().is_local));
     let told: bool = get(&row, "told")?;
     findings.extend(planner(link.options().pooling, told));
     findings.extend(limit(link.options().pooling, get(&row, "limited")?));
@@ -74,23 +73,6 @@ pub(super) async fn check(link: &mut Link) -> Result<Vec<Finding>> {
     findings.extend(asynchronous(link).await?);
     findings.extend(subscribed(link).await);
     Ok(findings)
-}
-
-fn encryption(link: &Link) -> Finding {
-    match link.options().encryption {
-        Encryption::Verified => good("encryption", "TLS, verified".to_owned()),
-        Encryption::Preferred => {
-            good("encryption", "TLS where the server can, nothing verified (sslmode=prefer)".to_owned())
-        }
-        Encryption::Required => warning(
-            "encryption",
-            "TLS without verification".to_owned(),
-            "use sslmode=verify-full, with sslrootcert for a private authority",
-        ),
-        Encryption::Disabled => {
-            warning("encryption", "none".to_owned(), "use sslmode=verify-full outside this machine")
-        }
-    }
 }
 
 fn planner(pooling: Pooling, told: bool) -> Option<Finding> {

@@ -28,6 +28,8 @@ pub struct PostgresOptions {
     pub(super) config: Config,
     pub(super) place: String,
     pub(super) encryption: Encryption,
+    /// Whether the server is on this machine.
+    pub(super) is_local: bool,
     pub(super) root_certificates: Option<PathBuf>,
     pub(super) names: Names,
     pub(super) history: History,
@@ -69,7 +71,8 @@ impl PostgresOptions {
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
             return Err(refused("expected a host, as in postgres://user@localhost/database"));
         }
-        let encryption = mode.unwrap_or(if loopback(&config) { Encryption::Preferred } else { Encryption::Verified });
+        let is_local = loopback(&config);
+        let encryption = mode.unwrap_or(if is_local { Encryption::Preferred } else { Encryption::Verified });
         config.ssl_mode(match encryption {
             Encryption::Disabled => SslMode::Disable,
             Encryption::Preferred => SslMode::Prefer,
@@ -79,6 +82,7 @@ impl PostgresOptions {
             place: place(&config),
             config,
             encryption,
+            is_local,
             root_certificates,
             names: Names::default(),
             history: History::Off,
@@ -176,6 +180,20 @@ mod tests {
             ("postgres://u@db.example.com/d?sslmode=disable", Encryption::Disabled),
         ] {
             assert_eq!(PostgresOptions::new(url).unwrap().encryption, expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_loopback_host_and_a_socket_are_on_this_machine_whatever_the_mode() {
+        for (url, is_local) in [
+            ("postgres://u@db.example.com/d?sslmode=prefer", false),
+            ("postgres://u@192.168.1.7/d?sslmode=disable", false),
+            ("postgres://u@127.0.0.1,db.example.com/d?sslmode=prefer", false),
+            ("postgres://u@127.0.0.1/d?sslmode=verify-full", true),
+            ("postgres://u@localhost/d", true),
+            ("postgres://u@%2Frun%2Fpostgresql/d", true),
+        ] {
+            assert_eq!(PostgresOptions::new(url).unwrap().is_local, is_local, "{url}");
         }
     }
 
