@@ -6,9 +6,12 @@ mod sqlite;
 
 use std::time::{Duration, Instant};
 
-use postrider_core::{Content, ErrorKind, LaneCount, Message, Outcome, Room, Standing, Store, Subject, Timestamp};
+use postrider_core::{
+    Content, ErrorKind, Finding, LaneCount, Level, Message, Outcome, Room, Standing, Store, Subject, Timestamp,
+};
 use postrider_stores::sqlite::{Prefix, SqliteOptions, SqliteStore, ddl, migrate};
 use postrider_stores::{History, MigrateOptions, StoreOptions};
+use postrider_testkit::small_disk::SmallDisk;
 use postrider_testkit::suites::store::StoreHarness;
 use postrider_testkit::suites::store::bench::{Bench, ROOM, id, keyed, message, settlement};
 use rusqlite::Connection;
@@ -90,6 +93,35 @@ async fn a_file_that_cannot_be_written_is_refused_with_what_to_do() {
     std::fs::write(&copy, bytes).unwrap();
     let text = refusal(SqliteOptions::new(&copy)).await;
     assert!(text.contains("write permission"), "{text}");
+}
+
+/// With a log that has room already, as beside a relay at work.
+#[tokio::test]
+async fn the_doctor_sees_a_full_disk_and_says_once_what_to_do() {
+    let Some(disk) = SmallDisk::mount() else {
+        println!("NOT RUN: a full disk under check: only root may mount a small file system");
+        return;
+    };
+    let options = SqliteOptions::new(disk.path().join("app.db"));
+    migrate(&options, None).await.unwrap();
+    let store = SqliteStore::open(options.clone()).await.unwrap();
+    let mut operator = store.operator().await.unwrap();
+    let messages: Vec<_> = (0..20).map(|n| Message::new("t", n.to_string())).collect();
+    operator.enqueue(&messages).await.unwrap();
+    let failures = |findings: Vec<Finding>| -> Vec<(String, String)> {
+        let failures = findings.into_iter().filter(|finding| finding.level == Level::Failure);
+        failures.map(|finding| (finding.found, finding.advice)).collect()
+    };
+    assert_eq!(failures(operator.check().await.unwrap()), []);
+    let filler = disk.fill();
+    let found = format!("checking the store: the disk of {} is full", options.path.display());
+    let advice = "free some space, nothing is lost".to_owned();
+    assert_eq!(failures(operator.check().await.unwrap()), [(found, advice)]);
+    let large = Message::new("t", "x".repeat(200_000));
+    let error = operator.enqueue(&[large]).await.unwrap_err().to_string();
+    assert_eq!(error.matches("full").count(), 1, "{error}");
+    std::fs::remove_file(filler).unwrap();
+    assert_eq!(failures(operator.check().await.unwrap()), []);
 }
 
 #[tokio::test]

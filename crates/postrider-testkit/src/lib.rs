@@ -8,6 +8,7 @@ pub mod dying;
 pub mod proxy;
 pub mod servers;
 pub mod simulator;
+pub mod small_disk;
 pub mod suites;
 pub mod troubled;
 pub mod verdict;

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -211,36 +210,4 @@ pub fn delivered(broker: &MemoryBroker) -> BTreeSet<String> {
 /// A message with a key.
 pub fn keyed(key: &str, payload: &str) -> Message {
     Message::new("t", payload.to_owned()).key(key)
-}
-
-/// A file system of its own that is soon full; unmounted on drop.
-pub struct SmallDisk(tempfile::TempDir);
-
-impl SmallDisk {
-    /// Of one mebibyte; none when this user may not mount.
-    pub fn mount() -> Option<Self> {
-        let folder = tempfile::tempdir().unwrap();
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=1m", "none"]).arg(folder.path());
-        mount.output().is_ok_and(|done| done.status.success()).then_some(Self(folder))
-    }
-
-    pub fn path(&self) -> &Path {
-        self.0.path()
-    }
-
-    /// Fills what is left of it; returns the file to remove.
-    pub fn fill(&self) -> PathBuf {
-        use std::io::Write;
-        let path = self.path().join("filler");
-        let mut file = std::fs::File::create(&path).unwrap();
-        while file.write_all(&[0; 512]).is_ok() {}
-        path
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        drop(Command::new("umount").arg("-l").arg(self.0.path()).status());
-    }
 }

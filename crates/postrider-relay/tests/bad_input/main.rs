@@ -12,13 +12,14 @@ mod nonsense;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bench::{LEASE, Outbox, Running, SmallDisk, delivered, drain, keyed, migrate, open, relay};
+use bench::{LEASE, Outbox, Running, delivered, drain, keyed, migrate, open, relay};
 use nonsense::Fate::{Dead, Delivered, Expired};
 use nonsense::{Case, left_out, relay_and_compare};
 use postrider_brokers::memory::MemoryBroker;
 use postrider_core::{ErrorKind, Level, Message};
 use postrider_relay::RelayState;
 use postrider_testkit::servers::postgres::{Postgres, shared};
+use postrider_testkit::small_disk::SmallDisk;
 
 #[tokio::test]
 async fn an_unreachable_database_is_waited_for() {

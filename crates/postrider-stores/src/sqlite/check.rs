@@ -2,6 +2,7 @@
 
 use postrider_core::{Finding, Level, Result};
 
+use super::disk::has_room;
 use super::fault::{classify, refuse_read_only};
 use super::link::Session;
 use super::schema::journal_mode;
@@ -34,18 +35,13 @@ pub(super) fn check(session: &mut Session<'_>) -> Result<Vec<Finding>> {
             found: format!("version {version}, {} lanes", lanes.get()),
             advice: String::new(),
         },
-        match writable {
-            Ok(()) => good("write lock", "the file can be written"),
-            Err(error) => Finding {
-                level: Level::Failure,
-                subject: "write lock".to_owned(),
-                found: error.to_string(),
-                advice: error
-                    .advice()
-                    .unwrap_or("let the relay write the file and its folder, and keep write transactions short")
-                    .to_owned(),
-            },
-        },
+        written(
+            "write lock",
+            "the file can be written",
+            writable,
+            "let the relay write the file and its folder, and keep write transactions short",
+        ),
+        written("disk", "has room to write", has_room(session.options), "see to the disk"),
         Finding {
             level: Level::Good,
             subject: "application".to_owned(),
@@ -69,6 +65,19 @@ pub fn library(version: &str) -> Finding {
         subject: "library".to_owned(),
         found: format!("SQLite {version} can damage the file when two processes write it"),
         advice: "use SQLite 3.51.3 or later in the relay and in every process that writes the file".to_owned(),
+    }
+}
+
+/// What came of an attempt to write, with what to do where the error does not say it.
+fn written(subject: &str, found: &str, attempt: Result<()>, otherwise: &str) -> Finding {
+    match attempt {
+        Ok(()) => good(subject, found),
+        Err(error) => Finding {
+            level: Level::Failure,
+            subject: subject.to_owned(),
+            found: error.story(),
+            advice: error.advice().unwrap_or(otherwise).to_owned(),
+        },
     }
 }
 

@@ -16,9 +16,8 @@ pub(super) fn classify(options: &SqliteOptions, doing: &str, error: rusqlite::Er
                  it, and run this again"
             ));
         }
-        Some(ErrorCode::DiskFull) => {
-            (ErrorKind::Unavailable, format!("the disk of {file} is full; nothing is lost, free some space"))
-        }
+        // SQLite's own words say the same again.
+        Some(ErrorCode::DiskFull) => return full(options, doing),
         Some(ErrorCode::SystemIoFailure) => {
             (ErrorKind::Unavailable, format!("reading or writing {file} failed; look at the disk"))
         }
@@ -43,6 +42,12 @@ pub(super) fn classify(options: &SqliteOptions, doing: &str, error: rusqlite::Er
         Some(_) | None => (ErrorKind::Config, format!("{file} was not used as expected; run `postrider check`")),
     };
     Error::new(kind, format!("{doing}: {advice}")).because(error)
+}
+
+/// A disk that has no room left.
+pub(super) fn full(options: &SqliteOptions, doing: &str) -> Error {
+    Error::new(ErrorKind::Unavailable, format!("{doing}: the disk of {} is full", options.file().display()))
+        .advise("free some space, nothing is lost")
 }
 
 /// Refuses a file that can only be read. Only asking tells: `begin immediate` succeeds on such a file, as a read.

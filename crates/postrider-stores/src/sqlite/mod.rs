@@ -17,6 +17,8 @@ mod check;
 mod cohort;
 #[cfg(feature = "sqlite")]
 mod dead;
+#[cfg(feature = "sqlite")]
+mod disk;
 pub mod enqueue;
 #[cfg(feature = "sqlite")]
 mod fault;
