@@ -142,6 +142,7 @@ fn report(label: &str, snapshot: RelaySnapshot) -> Report {
             State::Stopped => RelayState::Stopped,
         },
         because: snapshot.store_error.map(|error| crate::redact::scrub(&error)),
+        next: snapshot.store_advice.map(|advice| crate::redact::scrub(&advice)),
         lanes: number(snapshot.lanes.len()),
         ordering: (snapshot.state != State::Starting).then(|| snapshot.ordering.as_str().to_owned()),
         window_rows: number(snapshot.window_rows),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use postrider_core::machine::{Machine, Note};
 use postrider_core::{Error, ErrorKind, Result, Tick};
 
-use crate::absence::Absence;
+use crate::absence::{Absence, Asker};
 use crate::causes::Causes;
 use crate::dead_watch::{DeadWatch, GaveUp};
 use crate::housekeeper::Rest;
@@ -96,16 +96,8 @@ impl Report {
                 }
             }
             Note::Dropped { .. } => snapshot.dropped += 1,
-            Note::StoreAway(kind, text) => {
-                if self.absence.says(Instant::now(), text) {
-                    telemetry::store_away(*kind, text);
-                }
-                snapshot.store_error = Some(text.clone());
-            }
-            Note::StoreBack => {
-                self.absence.end();
-                snapshot.store_error = None;
-            }
+            Note::StoreAway(kind, text, advice) => self.unanswered(Asker::Machine, *kind, text, advice.as_deref()),
+            Note::StoreBack => self.answered(Asker::Machine),
             Note::Read(_)
             | Note::DeliveredMessage(_)
             | Note::Nowhere { .. }
@@ -125,17 +117,29 @@ impl Report {
         if !self.joined && error.kind() == ErrorKind::Config {
             return Err(error);
         }
-        let text = error.story_and_advice();
-        if self.absence.says(Instant::now(), &text) {
-            telemetry::store_away(error.kind(), &text);
-        }
-        self.snapshot.store_error = Some(text);
+        self.unanswered(Asker::Leaseholder, error.kind(), &error.story_and_advice(), error.advice());
         Ok(())
     }
 
     pub(crate) fn trusted(&mut self) {
         self.joined = true;
+        self.answered(Asker::Leaseholder);
+    }
+
+    fn unanswered(&mut self, asker: Asker, kind: ErrorKind, text: &str, advice: Option<&str>) {
+        if self.absence.says(Instant::now(), asker, text) {
+            telemetry::store_away(kind, text);
+        }
+        self.snapshot.store_error = Some(text.to_owned());
+        self.snapshot.store_advice = advice.map(ToOwned::to_owned);
+    }
+
+    fn answered(&mut self, asker: Asker) {
+        if self.absence.ends(asker) {
+            telemetry::store_back();
+        }
         self.snapshot.store_error = None;
+        self.snapshot.store_advice = None;
     }
 
     pub(crate) fn stopping(&mut self) {

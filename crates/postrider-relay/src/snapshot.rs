@@ -66,6 +66,8 @@ pub struct RelaySnapshot {
     pub state: RelayState,
     /// Why the store is away, if it is.
     pub store_error: Option<String>,
+    /// What to do about it, where that is known: the end of `store_error`.
+    pub store_advice: Option<String>,
     /// The lanes it holds.
     pub lanes: Vec<Lane>,
     /// Which messages wait for each other.

@@ -199,9 +199,9 @@ pub(crate) fn note(note: &Note, cause: Option<&Cause>) {
             gauge!(PAUSED, "destination" => destination.to_string()).set(0.0);
             tracing::info!(%destination, "destination goes on");
         }
-        // What is said of it: [`store_away`].
-        Note::StoreAway(kind, _) => counter!(STORE_ERRORS, "kind" => kind.as_str()).increment(1),
-        Note::StoreBack => tracing::info!("the store is back"),
+        // What is said of the two: [`store_away`], [`store_back`].
+        Note::StoreAway(kind, ..) => counter!(STORE_ERRORS, "kind" => kind.as_str()).increment(1),
+        Note::StoreBack => {}
         Note::Fenced(held) => {
             counter!(FENCED).increment(1);
             tracing::warn!(lane = %held.lane, term = held.term.0, "the lane belongs to another relay now; nothing was changed");
@@ -216,6 +216,11 @@ pub(crate) fn note(note: &Note, cause: Option<&Cause>) {
 /// Logs that the store did not answer, and why.
 pub(crate) fn store_away(kind: ErrorKind, text: &str) {
     tracing::warn!(%kind, error = %text, "the store did not answer; trying again");
+}
+
+/// Logs that the store answers everybody again.
+pub(crate) fn store_back() {
+    tracing::info!("the store answers again");
 }
 
 /// Logs that what is past its retention could not be archived, or not be removed after it was.

@@ -72,6 +72,9 @@ pub(crate) struct Report {
     pub(crate) state: RelayState,
     /// Why it is in this state, where that needs telling.
     pub(crate) because: Option<String>,
+    /// What to do about it, where that is known: the end of `because`.
+    #[serde(default)]
+    pub(crate) next: Option<String>,
     /// Lanes it holds.
     pub(crate) lanes: u64,
     /// Which messages wait for each other; none while that is not known.
@@ -104,6 +107,7 @@ impl Report {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             state: RelayState::Starting,
             because,
+            next: None,
             lanes: 0,
             ordering: None,
             window_rows: 0,

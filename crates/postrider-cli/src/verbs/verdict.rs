@@ -67,12 +67,7 @@ impl Verdict {
 /// What one look tells, if it tells enough.
 pub(crate) fn at_once(look: &Look) -> Option<Verdict> {
     if let Some(report) = look.relay.as_ref().ok().filter(|report| report.state == RelayState::StoreAway) {
-        let because = report.because.clone().unwrap_or_else(|| "the outbox is away".to_owned());
-        return Some(Verdict::new(
-            Word::Stuck,
-            format!("relay {} cannot reach the outbox: {}", report.relay, visible(&because)),
-            "see to that cause: the database, its disk, the relay's way to it or its credentials; it goes on by itself",
-        ));
+        return Some(away(report));
     }
     if let Some(paused) = look.paused() {
         return Some(paused_verdict(paused, &others(look, paused)));
@@ -96,6 +91,20 @@ pub(crate) fn at_once(look: &Look) -> Option<Verdict> {
         return Some(Verdict::new(Word::Stuck, cause, next));
     }
     unrouted(look)
+}
+
+/// The store does not answer the relay: its error may know the next step best.
+fn away(report: &Report) -> Verdict {
+    let because = report.because.as_deref().unwrap_or("the outbox is away");
+    let (because, step) = match report.next.as_deref() {
+        Some(step) => (because.strip_suffix(step).map_or(because, |story| story.trim_end_matches("; ")), visible(step)),
+        None => (because, "see to that cause: the database, its disk, the way to it or its credentials".to_owned()),
+    };
+    Verdict::new(
+        Word::Stuck,
+        format!("relay {} cannot reach the outbox: {}", report.relay, visible(because)),
+        format!("{step}; the relay goes on by itself"),
+    )
 }
 
 /// What two looks tell, `apart` from each other.
@@ -310,6 +319,23 @@ mod tests {
 
     fn look(pending: u64, age: u64) -> Look {
         Look { store: store(pending, age), relay: Ok(report()), routes: Vec::new() }
+    }
+
+    #[test]
+    fn the_next_step_about_an_outbox_that_is_away_is_that_of_its_error() {
+        let away = |because: &str, next: Option<&str>| {
+            let (state, because) = (RelayState::StoreAway, Some(because.to_owned()));
+            let report = Report { state, because, next: next.map(ToOwned::to_owned), ..report() };
+            let verdict = at_once(&Look { relay: Ok(report), ..look(3, 10) }).unwrap();
+            assert_eq!(verdict.word, Word::Stuck);
+            (verdict.cause, verdict.next)
+        };
+        let (cause, next) = away("the disk is full; free some space", Some("free some space"));
+        assert_eq!(cause, "relay a cannot reach the outbox: the disk is full");
+        assert_eq!(next, "free some space; the relay goes on by itself");
+        let (cause, next) = away("refused", None);
+        assert_eq!(cause, "relay a cannot reach the outbox: refused");
+        assert!(next.contains("see to that cause"), "{next}");
     }
 
     #[test]

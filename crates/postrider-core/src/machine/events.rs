@@ -226,8 +226,8 @@ pub enum Note {
     Paused(DestinationName, ErrorKind, String),
     /// A destination goes on.
     Resumed(DestinationName),
-    /// The store could not be read or written.
-    StoreAway(ErrorKind, String),
+    /// The store could not be read or written: the whole story, and the next step at its end, where it is known.
+    StoreAway(ErrorKind, String, Option<String>),
     /// The store is back.
     StoreBack,
     /// A settle found that a lane belongs to another relay now; with the term under which it was held.

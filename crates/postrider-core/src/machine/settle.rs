@@ -382,7 +382,8 @@ impl Machine {
 
     /// The store did not answer: how long to leave it alone.
     pub(super) fn store_is_away(&mut self, error: &Error) -> Duration {
-        self.notes.push(Note::StoreAway(error.kind(), error.story_and_advice()));
+        let advice = error.advice().map(ToOwned::to_owned);
+        self.notes.push(Note::StoreAway(error.kind(), error.story_and_advice(), advice));
         self.absence.failed(&mut self.jitter)
     }
 

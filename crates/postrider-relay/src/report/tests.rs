@@ -9,6 +9,7 @@ use postrider_core::{
 };
 
 use super::*;
+use crate::observed::logged;
 
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -133,6 +134,45 @@ fn a_store_that_can_never_work_as_it_is_ends_the_relay_before_its_first_membersh
     report.store_away(away(ErrorKind::Unavailable)).unwrap();
 }
 
+/// Once for all that were left without an answer, as it is said of a destination that goes on.
+#[test]
+fn it_is_logged_when_the_store_does_not_answer_and_when_it_answers_again() {
+    let mut report = report();
+    let left_alone = || Note::StoreAway(ErrorKind::Unavailable, "no answer".to_owned(), None);
+    let away = "WARN message=the store did not answer; trying again kind=unavailable error=no answer";
+    let back = "INFO message=the store answers again";
+    let before = logged(|| {
+        report.store_away(self::away(ErrorKind::Unavailable)).unwrap();
+        report.trusted();
+        report.trusted();
+    });
+    assert_eq!(before, [away, back], "before the first membership");
+    let later = logged(|| {
+        report.note(&left_alone());
+        report.store_away(self::away(ErrorKind::Unavailable)).unwrap();
+        report.trusted();
+        report.note(&left_alone());
+        report.note(&Note::StoreBack);
+    });
+    assert_eq!(later, [away, back], "both were away");
+}
+
+#[test]
+fn what_to_do_about_a_store_that_is_away_is_shown_until_it_is_back() {
+    let mut report = report();
+    let told = |report: &Report| (report.snapshot.store_error.clone(), report.snapshot.store_advice.clone());
+    let full = Error::new(ErrorKind::Unavailable, "the disk is full").advise("free some space");
+    report.store_away(full).unwrap();
+    let (error, advice) = ("the disk is full; free some space".to_owned(), "free some space".to_owned());
+    assert_eq!(told(&report), (Some(error.clone()), Some(advice.clone())));
+    report.trusted();
+    assert_eq!(told(&report), (None, None));
+    report.note(&Note::StoreAway(ErrorKind::Unavailable, error.clone(), Some(advice.clone())));
+    assert_eq!(told(&report), (Some(error), Some(advice)));
+    report.note(&Note::StoreBack);
+    assert_eq!(told(&report), (None, None));
+}
+
 #[test]
 fn a_snapshot_is_renewed_every_tenth_of_a_second() {
     let (mut report, machine) = (report(), machine(0));
@@ -157,7 +197,7 @@ fn a_relay_that_stops_is_shown_as_stopping_while_its_store_is_away_and_when_it_i
     let (mut report, machine) = (report(), machine(1));
     report.trusted();
     report.stopping();
-    for note in [Note::StoreAway(ErrorKind::Unavailable, "no answer".to_owned()), Note::StoreBack] {
+    for note in [Note::StoreAway(ErrorKind::Unavailable, "no answer".to_owned(), None), Note::StoreBack] {
         report.note(&note);
         assert_eq!(report.show(at(100), &machine).unwrap().state, RelayState::Stopping, "{note:?}");
         assert!(!report.wants_count(at(100), &machine), "{note:?}");
@@ -179,7 +219,7 @@ fn the_state_says_what_the_relay_is_doing() {
     report.trusted();
     assert_eq!(show(&mut report, 2, &without), (RelayState::Standby, None, 0));
     assert_eq!(show(&mut report, 3, &with), (RelayState::Relaying, None, 2));
-    report.note(&Note::StoreAway(ErrorKind::Unknown, "no answer".to_owned()));
+    report.note(&Note::StoreAway(ErrorKind::Unknown, "no answer".to_owned(), None));
     assert_eq!(show(&mut report, 4, &with), (RelayState::StoreAway, text(), 2));
     report.note(&Note::StoreBack);
     assert_eq!(show(&mut report, 5, &with), (RelayState::Relaying, None, 2));

@@ -73,7 +73,7 @@ fn every_note_of_the_machine_is_counted() {
         (Note::Dropped { id: Some(id), topic: Topic::unchecked("t") }, "postrider_dropped_total", 1.0),
         (Note::Fenced(held(3, Start::Clean)), "postrider_fenced_total", 1.0),
         (Note::SweepFound(6), "postrider_sweep_found_total", 6.0),
-        (Note::StoreAway(ErrorKind::Config, "no".to_owned()), "postrider_store_errors_total kind=config", 1.0),
+        (Note::StoreAway(ErrorKind::Config, "no".to_owned(), None), "postrider_store_errors_total kind=config", 1.0),
         (
             Note::Paused(out(), ErrorKind::Unavailable, "no".to_owned()),
             "postrider_destination_paused destination=out",
