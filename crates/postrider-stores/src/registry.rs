@@ -160,9 +160,16 @@ fn find<'a>(built_in: &'a [Backend], url: &str) -> Result<&'a Backend> {
         None if scheme.is_empty() || !scheme.chars().all(|c| c.is_ascii_alphanumeric()) => {
             format!("the store's URL has no scheme; expected one such as sqlite:///path/app.db (built in: {known})")
         }
-        None => format!("there is no store of the scheme {scheme:?} (built in: {known})"),
+        None => format!("there is no store of the scheme {scheme:?}{} (built in: {known})", meant(scheme)),
     };
     Err(Error::new(ErrorKind::Config, text))
+}
+
+/// The scheme that this is a slip of, built in or not.
+fn meant(scheme: &str) -> String {
+    let apart = |known: &&str| strsim::damerau_levenshtein(known, scheme);
+    let nearest = KINDS.iter().flat_map(|kind| kind.schemes).copied().min_by_key(apart);
+    nearest.filter(|known| apart(known) <= 2).map(|known| format!("; did you mean {known}:?")).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -174,6 +181,17 @@ mod tests {
         for url in ["mongodb://user:hush@host/db", "no scheme hush", "user:hush@host", "://hush"] {
             let text = backend(url).unwrap_err().to_string();
             assert!(!text.contains("hush"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_mistyped_scheme_is_answered_with_the_one_that_was_meant() {
+        for (typed, meant) in [("postgress", "postgres"), ("sqllite", "sqlite"), ("myqsl", "mysql"), ("cassandra", "")]
+        {
+            let text = backend(&format!("{typed}://user:hush@host/db")).unwrap_err().to_string();
+            assert!(!text.contains("hush"), "{text}");
+            let said = text.split_once("did you mean ").map_or("", |(_, said)| said);
+            assert_eq!(said.split_once(":?").map_or("", |(scheme, _)| scheme), meant, "{text}");
         }
     }
 

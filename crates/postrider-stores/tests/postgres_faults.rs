@@ -39,9 +39,12 @@ async fn a_database_that_is_missing_or_has_no_tables_is_told_apart_with_the_next
     let missing = refusal(PostgresOptions::new(&server.url_for("no_such_database")).unwrap()).await;
     assert_eq!(missing.kind(), ErrorKind::Config);
     assert!(missing.story().contains("does not exist"), "{missing}");
-    let empty = refusal(PostgresOptions::new(&server.fresh_database().await.unwrap()).unwrap()).await;
+    let url = server.fresh_database().await.unwrap();
+    let empty = refusal(PostgresOptions::new(&url).unwrap()).await;
     assert_eq!(empty.kind(), ErrorKind::Config);
     assert!(empty.story().contains("postrider migrate"), "{empty}");
+    let (_, database) = url.rsplit_once('/').unwrap();
+    assert!(empty.story().contains(&format!("/{database};")), "{empty}");
 }
 
 #[tokio::test]

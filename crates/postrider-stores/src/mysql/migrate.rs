@@ -152,7 +152,8 @@ pub(super) async fn usable(link: &mut Link) -> Result<Installed> {
             }
             None => "run `postrider migrate --store ...`".to_owned(),
         };
-        return Err(Error::new(ErrorKind::Config, format!("the table {table} does not exist; {step}")));
+        let place = &link.options().place;
+        return Err(Error::new(ErrorKind::Config, format!("there is no table {table} in {place}; {step}")));
     };
     if installed.fit()? == Fit::Older {
         let what = format!(
