@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use postrider_brokers::BrokerConfig;
-use postrider_stores::MigrateOptions;
+use postrider_stores::{KINDS, MigrateOptions};
 
 use crate::cli::Global;
 use crate::config::layers::DEFAULT_FILE;
@@ -33,10 +33,14 @@ pub(crate) struct Init {
 impl Init {
     /// Writes or prints the file.
     pub(crate) fn run(&self, global: &Global) -> Outcome<Exit> {
-        can_be_used(global)?;
+        let lacking = lacking(global.store.as_deref(), global.broker.as_deref())?;
         let text = template::text(global.store.as_deref(), global.broker.as_deref());
         if self.print {
             output::print(text.trim_end())?;
+            if !lacking.is_empty() {
+                // Standard output is the file.
+                let _ = writeln!(std::io::stderr(), "{}", told(&lacking));
+            }
             return Ok(Exit::Good);
         }
         let path = self.file.clone().or_else(|| global.config.clone()).unwrap_or_else(|| PathBuf::from(DEFAULT_FILE));
@@ -59,18 +63,70 @@ impl Init {
         file.write_all(text.as_bytes()).map_err(|error| {
             Failure::usage(format!("cannot write {shown}: {error}"), "free the disk, then run this again")
         })?;
-        output::print(&format!("wrote {shown}\nnext: edit it, then `postrider migrate` creates the tables"))?;
+        output::print(&format!("wrote {shown}\n{}", told(&lacking)))?;
         Ok(Exit::Good)
     }
 }
 
-/// That the addresses are of kinds that there are: a file that cannot work is not written.
-fn can_be_used(global: &Global) -> Outcome<()> {
-    if let Some(store) = &global.store {
-        postrider_stores::ddl(store, &MigrateOptions::default()).map_err(|error| Failure::store(&error))?;
+/// The features that the addresses need and this program was built without.
+///
+/// # Errors
+/// Where an address is of a kind that there is not: a file that cannot work anywhere is not written.
+fn lacking(store: Option<&str>, broker: Option<&str>) -> Outcome<Vec<&'static str>> {
+    let mut features = Vec::new();
+    if let Some(store) = store {
+        let scheme = store.split(':').next().unwrap_or_default();
+        match KINDS.iter().find(|kind| kind.schemes.contains(&scheme) && !kind.is_built_in()) {
+            Some(absent) => features.push(absent.feature),
+            None => {
+                postrider_stores::ddl(store, &MigrateOptions::default()).map_err(|error| Failure::store(&error))?;
+            }
+        }
     }
-    if let Some(broker) = &global.broker {
-        postrider_brokers::backend(&BrokerConfig::new(broker)).map_err(|error| Failure::broker(&error))?;
+    if let Some(broker) = broker {
+        let found = postrider_brokers::backend(&BrokerConfig::new(broker)).map_err(|error| Failure::broker(&error))?;
+        if !found.is_built_in() {
+            features.push(found.feature);
+        }
     }
-    Ok(())
+    Ok(features)
+}
+
+/// What to do with the file, in a program that was built without these features.
+fn told(lacking: &[&str]) -> String {
+    if lacking.is_empty() {
+        return "next: edit it, then `postrider migrate` creates the tables".to_owned();
+    }
+    let features = lacking.join(",");
+    format!(
+        "warning: this program was built without what the addresses need; build it with --features {features}\n\
+         next: edit it, then `postrider check` of that build says whether it can be used"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_for_another_build_comes_with_the_features_that_build_needs() {
+        assert_eq!(told(&[]), "next: edit it, then `postrider migrate` creates the tables");
+        let lines = told(&["mysql", "kafka"]);
+        let (warning, next) = lines.split_once('\n').unwrap();
+        assert!(warning.starts_with("warning: ") && warning.ends_with("--features mysql,kafka"), "{lines}");
+        assert!(next.starts_with("next: ") && next.contains("`postrider check`"), "{lines}");
+    }
+
+    /// In every build: what is not there is named, and what is there is not.
+    #[test]
+    fn an_address_of_a_kind_that_is_not_built_in_needs_its_feature() {
+        for kind in KINDS {
+            let features = lacking(Some(&format!("{}://u@h/d", kind.schemes[0])), None).unwrap();
+            assert_eq!(features, if kind.is_built_in() { vec![] } else { vec![kind.feature] });
+        }
+        for kind in postrider_brokers::backends() {
+            let features = lacking(None, Some(&format!("{}://h", kind.schemes[0]))).unwrap();
+            assert_eq!(features, if kind.is_built_in() { vec![] } else { vec![kind.feature] });
+        }
+    }
 }
