@@ -84,8 +84,20 @@ async fn place(service: &Service, order: &Order) -> Result<(), Failure> {
 async fn orders(State(service): State<Service>, Json(order): Json<Order>) -> (StatusCode, String) {
     match place(&service, &order).await {
         Ok(()) => (StatusCode::CREATED, format!("order {} is placed\n", order.id)),
-        Err(failure) => (StatusCode::CONFLICT, format!("order {} is not placed: {failure}\n", order.id)),
+        Err(failure) if is_duplicate(&failure) => {
+            (StatusCode::CONFLICT, format!("order {} is there already\n", order.id))
+        }
+        Err(failure) => {
+            tracing::error!(order = order.id, %failure, "an order is not placed");
+            (StatusCode::INTERNAL_SERVER_ERROR, format!("order {} is not placed\n", order.id))
+        }
     }
+}
+
+/// Whether the order was there already, as after a request that was repeated.
+fn is_duplicate(failure: &Failure) -> bool {
+    let refused = failure.downcast_ref::<sqlx::Error>().and_then(sqlx::Error::as_database_error);
+    refused.is_some_and(|refused| refused.is_unique_violation())
 }
 
 /// Opens the database and creates the tables: the service's own, and the outbox.
@@ -145,13 +157,21 @@ async fn serve() -> Result<(), Failure> {
         .destination(DestinationName::new("events"), broker, DestinationTemplate::topic())
         .build()?;
     let service = Service { database, outbox: Outbox::new(), relay: relay.handle() };
-    let stop = CancellationToken::new();
-    let relaying = tokio::spawn(relay.run(stop.clone()));
+    let (stop, ended) = (CancellationToken::new(), CancellationToken::new());
+    let (running, at_its_end) = (relay.run(stop.clone()), ended.clone().drop_guard());
+    let relaying = tokio::spawn(async move {
+        let _at_its_end = at_its_end;
+        running.await
+    });
 
     let listener = tokio::net::TcpListener::bind(variable("LISTEN", "127.0.0.1:3000")).await?;
     eprintln!("listening on {}", listener.local_addr()?);
     let router = Router::new().route("/orders", post(orders)).with_state(service);
-    axum::serve(listener, router).with_graceful_shutdown(asked_to_stop()).await?;
+    // A relay that ends by itself ends the service too: it would take orders whose messages never leave.
+    let until = async move {
+        tokio::select! { () = asked_to_stop() => {} () = ended.cancelled() => {} }
+    };
+    axum::serve(listener, router).with_graceful_shutdown(until).await?;
 
     // Requests are finished, so no order is being written: now the relay settles what is in flight and leaves.
     stop.cancel();

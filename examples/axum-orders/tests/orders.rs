@@ -48,9 +48,23 @@ impl Service {
     }
 
     async fn order(&self, id: u64, customer: &str) -> u16 {
+        self.answer(id, customer).await.0
+    }
+
+    async fn answer(&self, id: u64, customer: &str) -> (u16, String) {
         let body = format!(r#"{{"id":{id},"customer":"{customer}","item":"book"}}"#);
         let request = reqwest::Client::new().post(&self.url).header("content-type", "application/json").body(body);
-        request.send().await.unwrap().status().as_u16()
+        let response = request.send().await.unwrap();
+        (response.status().as_u16(), response.text().await.unwrap())
+    }
+
+    /// What it logs until a line has these words, that line included.
+    async fn logged(&mut self, words: &str) -> String {
+        while !self.log.contains(words) {
+            let line = timeout(PATIENCE, self.err.next_line()).await.unwrap().unwrap().unwrap();
+            self.log.push_str(&line);
+        }
+        self.log.clone()
     }
 
     /// Sends SIGTERM and tells the last line and whether the exit was a success.
@@ -120,9 +134,38 @@ async fn what_the_relay_logs_is_printed() {
     let folder = tempfile::tempdir().unwrap();
     let database = format!("sqlite://{}/orders.db", folder.path().display());
     let mut service = Service::start(&database, "http://127.0.0.1:9/nobody").await;
-    while !service.log.contains("destination paused") {
-        let line = timeout(PATIENCE, service.err.next_line()).await.unwrap().unwrap().unwrap();
-        service.log.push_str(&line);
-    }
-    assert!(service.log.contains("WARN") && service.log.contains("postrider_relay"), "{}", service.log);
+    let log = service.logged("destination paused").await;
+    assert!(log.contains("WARN") && log.contains("postrider_relay"), "{log}");
+}
+
+async fn change(database: &str, statement: &'static str) {
+    let pool = sqlx::SqlitePool::connect(database).await.unwrap();
+    sqlx::query(statement).execute(&pool).await.unwrap();
+    pool.close().await;
+}
+
+#[tokio::test]
+async fn an_order_that_fails_for_another_reason_than_a_duplicate_is_the_services_fault_and_the_cause_is_logged() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = format!("sqlite://{}/orders.db", folder.path().display());
+    let mut service = Service::start(&database, "stdout:").await;
+    assert_eq!(service.answer(1, "ann").await, (201, "order 1 is placed\n".to_owned()));
+    assert_eq!(service.answer(1, "ann").await, (409, "order 1 is there already\n".to_owned()));
+    change(&database, "drop table orders").await;
+    assert_eq!(service.answer(2, "ann").await, (500, "order 2 is not placed\n".to_owned()));
+    let log = service.logged("an order is not placed").await;
+    assert!(log.contains("no such table: orders"), "{log}");
+}
+
+/// Orders that nobody relays are not taken.
+#[tokio::test]
+async fn the_service_ends_with_the_error_of_a_relay_that_ends_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = format!("sqlite://{}/orders.db", folder.path().display());
+    Service::start(&database, "stdout:").await.stop().await;
+    change(&database, "drop table postrider_relay").await;
+    let mut service = Service::start(&database, "stdout:").await;
+    let log = service.logged("error: ").await;
+    assert!(log.contains("postrider migrate"), "{log}");
+    assert!(!timeout(PATIENCE, service.process.wait()).await.unwrap().unwrap().success());
 }
