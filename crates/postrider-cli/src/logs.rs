@@ -10,19 +10,24 @@ use crate::redact;
 
 /// Starts logging.
 pub(crate) fn start(log: &Log) {
-    // At `debug` one can read what the relay does; the clients' own chatter, with every statement, comes with `trace`.
-    let filter = match log.level.as_str() {
-        "trace" => EnvFilter::new("trace"),
-        level => EnvFilter::new(format!(
-            "warn,postrider={level},postrider_core={level},postrider_relay={level},postrider_stores={level},postrider_brokers={level}"
-        )),
-    };
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(Scrubbed);
+    let builder = tracing_subscriber::fmt().with_env_filter(filter(&log.level)).with_writer(Scrubbed);
     // A second start (in one process) keeps the first logger.
     let _ = match log.format.as_str() {
         "json" => builder.json().flatten_event(true).with_current_span(false).with_span_list(false).try_init(),
         _ => builder.with_ansi(io::stderr().is_terminal() && crate::output::paint::wanted()).try_init(),
     };
+}
+
+/// At `debug` one can read what the relay does; the clients' own chatter, with every statement, comes with `trace`.
+fn filter(level: &str) -> EnvFilter {
+    match level {
+        "trace" => EnvFilter::new("trace"),
+        // What NATS refuses is told by the relay, once; its client says it again at every try.
+        level => EnvFilter::new(format!(
+            "warn,async_nats::connector=off,postrider={level},postrider_core={level},postrider_relay={level},\
+             postrider_stores={level},postrider_brokers={level}"
+        )),
+    }
 }
 
 /// Standard error, one line at a time, without secrets.
@@ -56,5 +61,29 @@ impl Drop for Line {
     fn drop(&mut self) {
         let text = redact::scrub(&String::from_utf8_lossy(&self.0));
         let _ = io::stderr().write_all(text.as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing_subscriber::fmt::TestWriter;
+
+    use super::*;
+
+    #[test]
+    fn what_the_client_of_nats_says_of_every_try_to_connect_comes_with_trace_only() {
+        for (level, is_shown) in [("warn", false), ("debug", false), ("trace", true)] {
+            let logger =
+                tracing_subscriber::fmt().with_env_filter(filter(level)).with_writer(TestWriter::default()).finish();
+            tracing::subscriber::with_default(logger, || {
+                assert_eq!(
+                    tracing::enabled!(target: "async_nats::connector", tracing::Level::ERROR),
+                    is_shown,
+                    "{level}"
+                );
+                assert!(tracing::enabled!(target: "async_nats", tracing::Level::ERROR), "{level}");
+                assert!(tracing::enabled!(target: "postrider_relay", tracing::Level::WARN), "{level}");
+            });
+        }
     }
 }

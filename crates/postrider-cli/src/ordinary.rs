@@ -10,7 +10,7 @@ use crate::redact::{self, MASK};
 const SHORTEST: usize = 4;
 
 /// Words of the product's own text that people take for passwords, in lower case.
-const WORDS: [&str; 48] = [
+const WORDS: [&str; 49] = [
     "admin",
     "broker",
     "config",
@@ -59,6 +59,7 @@ const WORDS: [&str; 48] = [
     "token",
     "topic",
     "user",
+    "wrong",
 ];
 
 /// What stands directly before a secret without a sign between.
@@ -148,7 +149,7 @@ mod tests {
     #[test]
     fn words_of_the_product_and_names_of_the_address_are_ordinary_and_nothing_else_is() {
         let names: BTreeSet<String> = names_of("postgres://ann:s3cret-word@db.example.com/shop").collect();
-        for word in ["Postgres", "password", "ann", "shop", "example", "abc"] {
+        for word in ["Postgres", "password", "wrong", "ann", "shop", "example", "abc"] {
             assert!(is(word, &names), "{word}");
         }
         for secret in ["s3cret-word", "canary", "hunter2", "postgres1", "correct horse"] {
