@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use metrics::{counter, gauge, histogram};
 use postrider_core::machine::Note;
-use postrider_core::{DeadReason, DestinationName, Error, ErrorKind, Finding, Level, Start, StoreStatus};
+use postrider_core::{DeadReason, DestinationName, Error, ErrorKind, Finding, Level, Start, StoreStatus, Topic};
 
 use crate::causes::Cause;
 use crate::leaseholder::LeaseNews;
@@ -182,13 +182,13 @@ pub(crate) fn note(note: &Note, cause: Option<&Cause>) {
         Note::Nowhere { .. } | Note::DeliveredMessage(_) => {}
         Note::Dead { id, row, topic, reason, text, .. } => {
             counter!(DEAD, "reason" => reason.as_str()).increment(1);
-            let id = id.map(|id| id.to_string()).unwrap_or_default();
-            let topic = topic.as_ref().map(ToString::to_string).unwrap_or_default();
+            // A row that is no message may have neither: what is not known is left out.
+            let (id, topic) = (id.map(|id| id.to_string()), topic.as_ref().map(Topic::as_str));
             tracing::error!(id, row = row.0, topic, %reason, error = %text, "message is dead; see `postrider dead list`");
         }
         Note::Dropped { id, topic } => {
             counter!(DROPPED).increment(1);
-            let id = id.map(|id| id.to_string()).unwrap_or_default();
+            let id = id.map(|id| id.to_string());
             tracing::warn!(id, %topic, "message expired and was dropped, as retry.on_expire says");
         }
         Note::Paused(destination, kind, text) => {

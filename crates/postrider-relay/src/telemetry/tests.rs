@@ -1,6 +1,6 @@
 //! What of the relay is counted, shown and logged, and as what.
 
-use postrider_core::{HeldLane, Key, Lane, Measured, MessageId, RelayId, RowId, Term, Tick, Topic};
+use postrider_core::{HeldLane, Key, Lane, Measured, MessageId, RelayId, RowId, Term, Tick};
 
 use super::*;
 use crate::observed::{logged, measured};
@@ -113,6 +113,15 @@ fn a_dead_letter_is_logged_as_an_error_that_says_which_and_why() {
     for part in [&format!("id=\"{id}\""), "row=7", "topic=\"orders\"", "reason=expired", "error=too late"] {
         assert!(line.contains(part), "{part} in {line}");
     }
+}
+
+#[test]
+fn of_a_row_that_is_no_message_only_what_is_known_is_logged() {
+    let line = logged(|| note(&dead(None, None), None)).concat();
+    assert!(line.contains("row=7") && !line.contains("id=") && !line.contains("topic="), "{line}");
+    let dropped = Note::Dropped { id: None, topic: Topic::unchecked("t") };
+    let line = logged(|| note(&dropped, None)).concat();
+    assert!(line.contains("topic=t") && !line.contains("id="), "{line}");
 }
 
 #[test]
