@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Machine;
 use super::destinations::{DestinationIndex, Destinations};
 use super::events::{Action, Flight, Note};
-use super::keys::{KeyRecord, KeySlot};
+use super::keys::KeySlot;
 use super::ordering::Ordering;
 use super::outlet::{Outlet, Sent, Turn};
 use super::queue::Queue;
@@ -384,25 +384,16 @@ impl Machine {
         self.keys.goes_on(mark, self.reads.any_before(mark), paused);
     }
 
-    /// Whether a destination that answers nothing keeps a row in memory that failed or waits in the table elsewhere, or a key
-    /// from being looked at of which something waits in the table for others.
-    fn keeps_others_waiting(&self, now: Tick) -> bool {
+    /// Whether a destination that answers nothing keeps a row in memory that failed or waits in the table elsewhere.
+    fn keeps_from_the_table(&self, now: Tick) -> bool {
         let outlets = self.outlets.iter().enumerate();
         let silent = outlets.filter(|(_, outlet)| !outlet.is_silent && outlet.answers_nothing(now));
         let silent: Destinations = silent.map(|(place, _)| DestinationIndex::new(place)).collect();
-        let is_busy = |record: &KeyRecord, place: DestinationIndex| {
-            record.queues.get(place.get()).is_some_and(|queue| !queue.is_idle())
-        };
-        let waits = |record: &KeyRecord| {
-            !record.aside.without(silent).is_empty() && silent.iter().any(|place| is_busy(record, place))
-        };
-        let is_kept = |key: KeySlot| self.keys.get(key).is_some_and(waits);
-        let any_key = || self.keys.with_something_aside().into_iter().any(is_kept);
-        !silent.is_empty() && (self.window.any_for_the_table(silent) || any_key())
+        !silent.is_empty() && self.window.any_for_the_table(silent)
     }
 
     /// A broker that takes calls and does not answer is as far away as one that refuses them, and says so much later: while
-    /// it fills the window, or keeps others waiting, and another destination owes no answer for so long, it counts as paused.
+    /// it fills the window, or keeps rows from the table, and another destination owes no answer for so long, it counts as paused.
     fn notice_silence(&mut self, now: Tick) {
         let answers = |place: &DestinationIndex| {
             let outlet = &self.outlets[place.get()];
@@ -445,7 +436,7 @@ impl Machine {
     /// memory, so that the other one gets rows to send.
     fn shed(&mut self, now: Tick) {
         let is_full = self.window.room(self.settings.page_rows).is_none();
-        if is_full || self.keeps_others_waiting(now) {
+        if is_full || self.keeps_from_the_table(now) {
             self.notice_silence(now);
         }
         if !is_full {

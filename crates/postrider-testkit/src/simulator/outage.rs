@@ -9,9 +9,11 @@
 //! - with what stands behind them, messages that a careful start suspects, because these go one by one;
 //! - with what stands behind them, messages of which an outcome took effect after it had been given up: a walk finds them after
 //!   half a minute;
+//! - with what stands behind them, messages on their way to the one that is away, until that is answered: their key is not
+//!   looked at before (seeds 17327 and 711580);
 //! - a relay whose window has no room beside what is on its way to the one that is away, until that is answered.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use postrider_core::machine::Ordering;
 use postrider_core::{ErrorKind, Lane, RowState, Term};
@@ -82,6 +84,9 @@ pub(super) fn draw(rng: &mut Rng, plan: &mut Plan) {
     });
     let fault = Fault::Broker { place, mode, lasts: until - from };
     plan.troubles.push(Trouble { when: When::At(from), fault });
+    // One more for one that is left out.
+    let stop = Fault::Stop { relay: rng.place(plan.relays.len()), down: rng.below(SECOND) };
+    plan.troubles.push(Trouble { when: When::At(rng.below(plan.span)), fault: stop });
     for broker in plan.brokers.iter_mut().enumerate().filter(|(at, _)| *at != place).map(|(_, broker)| broker) {
         (broker.breaks, broker.short) = (0, 0);
     }
@@ -184,11 +189,19 @@ impl World {
         let mut closed = vec![false; self.plan.keys.len()];
         let mut behind = vec![false; self.plan.keys.len()];
         let (mut late, mut passed) = (None, false);
+        let calls = self.relays.iter().flat_map(|relay| relay.flights.values());
+        let calls = calls.filter(|call| call.destination.get() == away);
+        let flying: BTreeSet<i64> = calls.flat_map(|call| &call.rows).map(|(row, _)| *row).collect();
         for row in self.store.live_after(0) {
             let key = self.store.row(row).key.filter(|_| self.plan.settings.ordering == Ordering::Key);
             let is_closed = key.is_some_and(|key| closed[key]);
             let fate = self.ledger.fate(row);
+            let is_under_way = flying.contains(&row);
             let waiting = match self.waiting(row, place) {
+                _ if is_under_way => {
+                    key.into_iter().for_each(|key| closed[key] = true);
+                    None
+                }
                 Waiting::No => {
                     let fresh = is_away && fate.accepted[place] > 0 && fate.committed >= Some(calm_since);
                     passed |= fresh && key.is_some_and(|key| behind[key]);

@@ -205,18 +205,3 @@ fn a_look_that_brings_nothing_but_heavy_rows_that_cannot_go_is_followed_by_one_f
     hand.answer(look, before.into_iter().chain([aside(50, "k")]).collect(), false);
     assert_eq!(flight_to(&mut hand, WORKS, 50).1, 1);
 }
-
-/// A message of the key is on its way to the one, and a look at the key would have to wait for what becomes of it there.
-#[test]
-fn a_key_is_looked_at_while_a_destination_answers_nothing() {
-    let mut hand = Hand::new(2);
-    hand.give_new(vec![row(1, Some("k"))]);
-    let flight = flight_to(&mut hand, WORKS, 1);
-    hand.publish(flight, None);
-    hand.give_new(vec![Row { closed: Closed::ForAll, ..row(3, Some("k")) }]);
-    hand.settle();
-    hand.settled(&[3]);
-    hand.now = hand.now + Duration::from_secs(2);
-    hand.give_to(a_look, vec![aside(3, "k")]);
-    assert_eq!(flight_to(&mut hand, WORKS, 3).1, 1);
-}
