@@ -111,9 +111,9 @@ mod tests {
     #[test]
     fn a_file_for_another_build_comes_with_the_features_that_build_needs() {
         assert_eq!(told(&[]), "next: edit it, then `postrider migrate` creates the tables");
-        let lines = told(&["mysql", "kafka"]);
+        let lines = told(&["owl", "pigeon"]);
         let (warning, next) = lines.split_once('\n').unwrap();
-        assert!(warning.starts_with("warning: ") && warning.ends_with("--features mysql,kafka"), "{lines}");
+        assert!(warning.starts_with("warning: ") && warning.ends_with("--features owl,pigeon"), "{lines}");
         assert!(next.starts_with("next: ") && next.contains("`postrider check`"), "{lines}");
     }
 
