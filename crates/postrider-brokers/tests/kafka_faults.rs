@@ -148,10 +148,12 @@ async fn what_passes_by_itself_is_retried_by_the_client_in_order_and_without_rep
             E::RD_KAFKA_RESP_ERR__TRANSPORT,
         ],
     );
-    let results = broker.publish(&numbered(4, 10)).await;
+    // Two keys, one in each partition, so that no request follows one that failed: the mock stores it all the same, where a
+    // real server refuses what does not come next, and librdkafka takes its answer for that of all before it.
+    let results = broker.publish(&numbered(2, 20)).await;
     assert!(told(&results).iter().all(|told| *told == "ok"), "{results:?}");
     let found = kafka_log::read(&cluster.bootstrap_servers(), TOPIC).await;
-    in_order(&found, 4, 10);
+    in_order(&found, 2, 20);
     assert_eq!(found.len(), 41, "a repeat in quiet running");
 }
 
