@@ -1,7 +1,6 @@
 //! What a figure is worth nothing without: the commit and the machine.
 
 use crate::Result;
-use crate::torture::git;
 use crate::tree::Tree;
 
 /// The short name of HEAD, and whether the product differs from it.
@@ -12,7 +11,7 @@ pub fn commit(tree: &Tree) -> Result<String> {
 
 /// The same with the day of the commit, as the begin of a sentence.
 pub fn dated(tree: &Tree) -> Result<String> {
-    let day = git(tree, &["log", "-1", "--format=%cs"])?;
+    let day = tree.git(&["log", "-1", "--format=%cs"])?;
     let changed = if is_changed(tree)? { ", with changes" } else { "" };
     Ok(format!("Commit {} of {day}{changed}", head(tree)?))
 }
@@ -27,10 +26,10 @@ pub fn machine() -> String {
 }
 
 fn head(tree: &Tree) -> Result<String> {
-    git(tree, &["rev-parse", "--short=12", "HEAD"])
+    tree.git(&["rev-parse", "--short=12", "HEAD"])
 }
 
 /// Reports that were kept a moment ago are changes too, but not of the product.
 fn is_changed(tree: &Tree) -> Result<bool> {
-    Ok(!git(tree, &["status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs"])?.is_empty())
+    Ok(!tree.git(&["status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs"])?.is_empty())
 }

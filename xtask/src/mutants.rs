@@ -17,7 +17,7 @@ use std::process::{Command, ExitCode};
 use serde::{Deserialize, Serialize};
 
 use crate::tree::Tree;
-use crate::{Result, circumstances, table, torture};
+use crate::{Result, circumstances, table};
 
 const SURVIVORS: &str = "crates/postrider-testkit/survivors.toml";
 
@@ -259,7 +259,7 @@ fn remember(tree: &Tree, field: &Field) -> Result<()> {
         return Ok(());
     }
     let kept: Found = serde_json::from_str(&fs::read_to_string(file)?)?;
-    let Ok(changed) = torture::git(tree, &["diff", "--name-only", &kept.commit, "--", "crates"]) else { return Ok(()) };
+    let Ok(changed) = tree.git(&["diff", "--name-only", &kept.commit, "--", "crates"]) else { return Ok(()) };
     let list = tree
         .cargo()
         .args(["mutants", "--list", "--colors=never", "--all-features", "--package", field.package])

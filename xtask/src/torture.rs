@@ -135,16 +135,7 @@ pub fn other_build(tree: &Tree, build: Build, commit: &str) -> Result<(PathBuf, 
 fn other_build_with(tree: &Tree, build: Build, commit: &str, features: &[&str]) -> Result<(PathBuf, String)> {
     let copy = Copy::of(tree, "beside", commit)?;
     let programs = self::build(tree, build, &mut copy.cargo(), &copy.target, features)?;
-    Ok((programs.relay, git(tree, &["rev-parse", "--short=12", commit])?))
-}
-
-/// What git says to these words, without the spaces around it.
-pub fn git(tree: &Tree, words: &[&str]) -> Result<String> {
-    let said = Command::new("git").args(words).current_dir(&tree.root).output()?;
-    if !said.status.success() {
-        return Err(format!("git {}: {}", words.join(" "), String::from_utf8_lossy(&said.stderr).trim()).into());
-    }
-    Ok(String::from_utf8_lossy(&said.stdout).trim().to_owned())
+    Ok((programs.relay, tree.git(&["rev-parse", "--short=12", commit])?))
 }
 
 /// Puts report and picture under `docs/reports`, and brings the summary up to date.

@@ -72,6 +72,15 @@ impl Tree {
         command
     }
 
+    /// What git says to these words, without the spaces around it.
+    pub fn git(&self, words: &[&str]) -> Result<String> {
+        let said = Command::new("git").args(words).current_dir(&self.root).output()?;
+        if !said.status.success() {
+            return Err(format!("git {}: {}", words.join(" "), String::from_utf8_lossy(&said.stderr).trim()).into());
+        }
+        Ok(String::from_utf8_lossy(&said.stdout).trim().to_owned())
+    }
+
     /// The members, without their dependencies' own metadata.
     pub fn metadata(&self) -> Result<Metadata> {
         let out = self.cargo().args(["metadata", "--no-deps", "--format-version", "1"]).output()?;
