@@ -38,4 +38,6 @@ pub use encryption::Encryption;
 pub use fields::Fields;
 pub use history::History;
 pub use lanes::agree_on_lanes;
-pub use registry::{BACKENDS, Backend, KINDS, Kind, MigrateOptions, Pending, StoreOptions, ddl, migrate, open, remove};
+pub use registry::{
+    BACKENDS, Backend, KINDS, Kind, MigrateOptions, Pending, StoreOptions, ddl, kind, migrate, open, remove,
+};

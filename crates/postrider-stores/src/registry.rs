@@ -143,26 +143,50 @@ fn backend(url: &str) -> Result<&'static Backend> {
     find(BACKENDS, url)
 }
 
-/// The store of a URL among those that are built in. Only the scheme of the URL is ever shown: the rest may hold a
-/// password.
+/// The kind of store of a URL, built in or not.
+///
+/// # Errors
+/// `Config` when there is no store of the scheme.
+pub fn kind(url: &str) -> Result<&'static Kind> {
+    kind_beside(BACKENDS, url)
+}
+
+/// The store of a URL among those that are built in.
 fn find<'a>(built_in: &'a [Backend], url: &str) -> Result<&'a Backend> {
-    let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
+    let scheme = scheme(url);
     if let Some(backend) = built_in.iter().find(|backend| backend.schemes.contains(&scheme)) {
         return Ok(backend);
     }
-    let known: Vec<&str> = built_in.iter().flat_map(|backend| backend.schemes).copied().collect();
-    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-    let text = match KINDS.iter().find(|kind| kind.schemes.contains(&scheme)) {
-        Some(Kind { feature, .. }) => format!(
-            "stores of the scheme {scheme:?} need the feature {feature:?}, which this program was built without (built \
-             in: {known}); build it with --features {feature}"
-        ),
-        None if scheme.is_empty() || !scheme.chars().all(|c| c.is_ascii_alphanumeric()) => {
-            format!("the store's URL has no scheme; expected one such as sqlite:///path/app.db (built in: {known})")
-        }
-        None => format!("there is no store of the scheme {scheme:?}{} (built in: {known})", meant(scheme)),
-    };
+    let feature = kind_beside(built_in, url)?.feature;
+    let known = known(built_in);
+    let text = format!(
+        "stores of the scheme {scheme:?} need the feature {feature:?}, which this program was built without (built in: \
+         {known}); build it with --features {feature}"
+    );
     Err(Error::new(ErrorKind::Config, text))
+}
+
+fn kind_beside(built_in: &[Backend], url: &str) -> Result<&'static Kind> {
+    let (scheme, known) = (scheme(url), known(built_in));
+    KINDS.iter().find(|kind| kind.schemes.contains(&scheme)).ok_or_else(|| {
+        let text = if scheme.is_empty() || !scheme.chars().all(|c| c.is_ascii_alphanumeric()) {
+            format!("the store's URL has no scheme; expected one such as sqlite:///path/app.db (built in: {known})")
+        } else {
+            format!("there is no store of the scheme {scheme:?}{} (built in: {known})", meant(scheme))
+        };
+        Error::new(ErrorKind::Config, text)
+    })
+}
+
+/// What of a URL may be shown: the rest may hold a password.
+fn scheme(url: &str) -> &str {
+    url.split_once(':').map_or("", |(scheme, _)| scheme)
+}
+
+/// The schemes of these, in a sentence.
+fn known(built_in: &[Backend]) -> String {
+    let known: Vec<&str> = built_in.iter().flat_map(|backend| backend.schemes).copied().collect();
+    if known.is_empty() { "none".to_owned() } else { known.join(", ") }
 }
 
 /// The scheme that this is a slip of, built in or not.

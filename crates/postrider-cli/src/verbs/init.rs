@@ -6,7 +6,6 @@ use std::path::PathBuf;
 
 use clap::Args;
 use postrider_brokers::BrokerConfig;
-use postrider_stores::{KINDS, MigrateOptions};
 
 use crate::cli::Global;
 use crate::config::layers::DEFAULT_FILE;
@@ -75,12 +74,9 @@ impl Init {
 fn lacking(store: Option<&str>, broker: Option<&str>) -> Outcome<Vec<&'static str>> {
     let mut features = Vec::new();
     if let Some(store) = store {
-        let scheme = store.split(':').next().unwrap_or_default();
-        match KINDS.iter().find(|kind| kind.schemes.contains(&scheme) && !kind.is_built_in()) {
-            Some(absent) => features.push(absent.feature),
-            None => {
-                postrider_stores::ddl(store, &MigrateOptions::default()).map_err(|error| Failure::store(&error))?;
-            }
+        let kind = postrider_stores::kind(store).map_err(|error| Failure::store(&error))?;
+        if !kind.is_built_in() {
+            features.push(kind.feature);
         }
     }
     if let Some(broker) = broker {
@@ -106,6 +102,8 @@ fn told(lacking: &[&str]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use postrider_stores::KINDS;
+
     use super::*;
 
     #[test]
