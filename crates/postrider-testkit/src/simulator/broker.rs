@@ -18,6 +18,18 @@ pub(super) enum Mode {
     Silent,
 }
 
+impl Mode {
+    /// Every way of being away.
+    pub(super) const AWAY: &'static [Self] = &[
+        Self::Down(ErrorKind::Unavailable),
+        Self::Down(ErrorKind::Config),
+        Self::Down(ErrorKind::Throttled),
+        Self::Down(ErrorKind::Unknown),
+        Self::Mute,
+        Self::Silent,
+    ];
+}
+
 /// What one message does to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Poison {

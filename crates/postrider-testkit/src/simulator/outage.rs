@@ -66,14 +66,7 @@ pub(super) fn draw(rng: &mut Rng, plan: &mut Plan) {
         return;
     }
     let place = rng.place(plan.routed());
-    let mode = rng.pick(&[
-        Mode::Down(ErrorKind::Unavailable),
-        Mode::Down(ErrorKind::Config),
-        Mode::Down(ErrorKind::Throttled),
-        Mode::Down(ErrorKind::Unknown),
-        Mode::Mute,
-        Mode::Silent,
-    ]);
+    let mode = rng.pick(Mode::AWAY);
     let from = rng.below(plan.span);
     let quiet = plan.span * 3 / 2;
     let until = quiet + rng.within(7 * SECOND..12 * SECOND);

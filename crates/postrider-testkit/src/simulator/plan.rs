@@ -335,14 +335,7 @@ impl Plan {
             }
             6 | 7 => Fault::Stop { relay, down: rng.below(SECOND) },
             8 | 9 => {
-                let mode = rng.pick(&[
-                    Mode::Down(ErrorKind::Unavailable),
-                    Mode::Down(ErrorKind::Config),
-                    Mode::Down(ErrorKind::Throttled),
-                    Mode::Down(ErrorKind::Unknown),
-                    Mode::Mute,
-                    Mode::Silent,
-                ]);
+                let mode = rng.pick(Mode::AWAY);
                 Fault::Broker { place, mode, lasts: rng.below(900 * MILLI) }
             }
             10 => Fault::Store { mode: store(rng), lasts: rng.below(400 * MILLI) },

@@ -2,34 +2,9 @@
 
 use std::time::Duration;
 
-use super::by_hand::{Hand, aside, freed, only, row};
-use crate::machine::{DestinationIndex, Event, Flight, Wanted};
+use super::by_hand::{Hand, PAUSES, WORKS, a_look, aside, freed, only, row};
+use crate::machine::Event;
 use crate::*;
-
-const WORKS: usize = 0;
-const PAUSES: usize = 1;
-
-/// The one destination works, the other pauses.
-fn hand() -> Hand {
-    let mut hand = Hand::new(2);
-    hand.give_new(vec![only(PAUSES, row(9, None))]);
-    let flight = hand.flight(9);
-    hand.publish(flight, Some(ErrorKind::Unavailable));
-    assert!(hand.machine.destinations()[PAUSES].paused.is_some());
-    hand
-}
-
-fn flight_to(hand: &mut Hand, destination: usize, row: i64) -> (Flight, usize) {
-    let is_it =
-        |(place, _, rows): &(DestinationIndex, Flight, Vec<i64>)| place.get() == destination && rows.contains(&row);
-    let place = hand.flights.iter().position(is_it).expect("it was not sent");
-    let (_, flight, rows) = hand.flights.remove(place);
-    (flight, rows.len())
-}
-
-fn a_look(wanted: &Wanted) -> bool {
-    matches!(wanted, Wanted::Key(..))
-}
 
 /// The outcomes that are being recorded, with their rows.
 fn recorded(hand: &mut Hand) -> Vec<(i64, bool)> {
@@ -40,9 +15,9 @@ fn recorded(hand: &mut Hand) -> Vec<(i64, bool)> {
 /// What would wait in memory for the end of the pause keeps its key closed where it failed.
 #[test]
 fn a_message_that_failed_at_one_destination_is_tried_again_there_while_another_one_pauses() {
-    let mut hand = hand();
+    let mut hand = Hand::beside_a_pause();
     hand.give_new(vec![row(1, Some("k")), row(2, Some("k"))]);
-    let (flight, _) = flight_to(&mut hand, WORKS, 1);
+    let (flight, _) = hand.flight_to(WORKS, 1);
     let refused = Published::Failed(Error::new(ErrorKind::Rejected, "scripted"));
     hand.machine.on(hand.now, Event::Published(flight, vec![refused, Published::NotSent]));
     hand.act();
@@ -56,10 +31,10 @@ fn it_is_tried_again_there_also_where_the_pause_begins_after_it_failed() {
     let mut hand = Hand::with(2, |settings| settings.destinations[PAUSES].profile.max_concurrent = 1);
     hand.give_new(vec![only(PAUSES, row(1, None))]);
     hand.give_new(vec![row(2, Some("k"))]);
-    let flight = flight_to(&mut hand, WORKS, 2);
+    let flight = hand.flight_to(WORKS, 2);
     hand.publish(flight, Some(ErrorKind::Rejected));
     assert!(hand.settles.is_empty(), "the other destination may take it at any moment");
-    let flight = flight_to(&mut hand, PAUSES, 1);
+    let flight = hand.flight_to(PAUSES, 1);
     hand.publish(flight, Some(ErrorKind::Unavailable));
     assert_eq!(recorded(&mut hand), [(2, true)]);
 }
@@ -67,12 +42,12 @@ fn it_is_tried_again_there_also_where_the_pause_begins_after_it_failed() {
 /// It waits behind another message at the one, and for the end of the pause of the other.
 #[test]
 fn a_message_that_waits_in_the_table_for_one_destination_does_not_wait_in_memory_for_the_end_of_a_pause() {
-    let mut hand = hand();
+    let mut hand = Hand::beside_a_pause();
     hand.give_new(vec![Row { closed: Closed::For(vec![super::world::name(WORKS)]), ..row(2, Some("k")) }]);
     assert_eq!(recorded(&mut hand), [(2, false)]);
     hand.settled(&[2]);
     hand.give_to(a_look, vec![only(WORKS, aside(1, "k")), aside(2, "k")]);
-    let flight = flight_to(&mut hand, WORKS, 1);
+    let flight = hand.flight_to(WORKS, 1);
     assert_eq!(flight.1, 2, "both go where nothing pauses");
 }
 
@@ -82,7 +57,7 @@ fn looked_at(hand: &mut Hand) {
     hand.settle();
     hand.settled(&[2]);
     hand.give_to(a_look, vec![only(PAUSES, aside(1, "k")), aside(2, "k")]);
-    let flight = flight_to(hand, WORKS, 2);
+    let flight = hand.flight_to(WORKS, 2);
     hand.publish(flight, None);
     hand.settle();
     hand.settled(&[2]);
@@ -91,10 +66,10 @@ fn looked_at(hand: &mut Hand) {
 /// Nobody looks at what waits for a destination that pauses: one that stood behind it there would be due for ever.
 #[test]
 fn what_is_due_goes_where_it_can_and_stands_behind_what_waits_for_one_that_pauses() {
-    let mut hand = hand();
+    let mut hand = Hand::beside_a_pause();
     looked_at(&mut hand);
     hand.give_due(vec![freed(3, "k")]);
-    let flight = flight_to(&mut hand, WORKS, 3);
+    let flight = hand.flight_to(WORKS, 3);
     hand.publish(flight, None);
     assert_eq!(recorded(&mut hand), [(3, false)]);
 }
@@ -102,27 +77,27 @@ fn what_is_due_goes_where_it_can_and_stands_behind_what_waits_for_one_that_pause
 /// What an operator made due is the first that was set aside for what he discarded, and waits for the one that pauses.
 #[test]
 fn what_stands_behind_a_freed_message_that_can_go_nowhere_is_looked_at() {
-    let mut hand = hand();
+    let mut hand = Hand::beside_a_pause();
     hand.give_due(vec![only(PAUSES, freed(1, "k"))]);
     hand.give_to(a_look, vec![aside(2, "k")]);
-    assert_eq!(flight_to(&mut hand, WORKS, 2).1, 1);
+    assert_eq!(hand.flight_to(WORKS, 2).1, 1);
 }
 
 /// It came before he freed it, and waits in memory for the end of the pause.
 #[test]
 fn what_stands_behind_a_freed_message_in_memory_is_looked_at() {
-    let mut hand = hand();
+    let mut hand = Hand::beside_a_pause();
     hand.give_new(vec![Row { closed: Closed::ForAll, ..row(3, Some("k")) }]);
     hand.settle();
     hand.settled(&[3]);
     let holding = || Row { state: RowState::Holding, ..row(2, Some("k")) };
     hand.give_to(a_look, vec![aside(1, "k"), holding(), aside(3, "k")]);
-    let flight = flight_to(&mut hand, WORKS, 1);
+    let flight = hand.flight_to(WORKS, 1);
     hand.publish(flight, None);
     assert!(hand.read(a_look).is_none(), "an operator decides");
     hand.give_due(vec![freed(1, "k")]);
     hand.give_to(a_look, vec![freed(1, "k"), aside(3, "k")]);
-    assert_eq!(flight_to(&mut hand, WORKS, 3).1, 1);
+    assert_eq!(hand.flight_to(WORKS, 3).1, 1);
 }
 
 /// They stand in no line while one of their key is on its way.
@@ -134,7 +109,7 @@ fn what_waits_behind_a_call_that_is_not_answered_leaves_a_full_window() {
     hand.give_new(rows(2..5));
     while hand.flights.iter().any(|(place, ..)| place.get() == WORKS) {
         let row = hand.flights.iter().find(|(place, ..)| place.get() == WORKS).unwrap().2[0];
-        let flight = flight_to(&mut hand, WORKS, row);
+        let flight = hand.flight_to(WORKS, row);
         hand.publish(flight, None);
     }
     for _ in 0..20 {
@@ -147,13 +122,13 @@ fn what_waits_behind_a_call_that_is_not_answered_leaves_a_full_window() {
 /// the end of the pause all the while.
 #[test]
 fn a_delayed_message_that_stands_before_the_one_that_holds_its_key_goes_during_a_pause() {
-    let mut hand = hand();
+    let mut hand = Hand::beside_a_pause();
     let holding = || Row { state: RowState::Holding, ..row(3, Some("k")) };
     hand.give_new(vec![Row { closed: Closed::ForAll, ..row(4, Some("k")) }]);
     hand.settle();
     hand.settled(&[4]);
     hand.give_to(a_look, vec![aside(1, "k"), holding(), aside(4, "k")]);
-    let flight = flight_to(&mut hand, WORKS, 1);
+    let flight = hand.flight_to(WORKS, 1);
     hand.publish(flight, None);
     hand.give_due(vec![row(2, Some("k"))]);
     hand.give_new(Vec::new());
@@ -161,7 +136,7 @@ fn a_delayed_message_that_stands_before_the_one_that_holds_its_key_goes_during_a
     assert_eq!(recorded(&mut hand), [(2, false)]);
     hand.settled(&[2]);
     hand.give_to(a_look, vec![aside(1, "k"), aside(2, "k"), holding(), aside(4, "k")]);
-    assert_eq!(flight_to(&mut hand, WORKS, 2).1, 1);
+    assert_eq!(hand.flight_to(WORKS, 2).1, 1);
 }
 
 /// It says so much later than one that refuses its calls. The window has room, so that nobody else waits for that.
@@ -170,7 +145,7 @@ fn a_message_that_failed_at_one_destination_is_tried_again_there_while_another_o
     let mut hand = Hand::with(2, |settings| settings.destinations[PAUSES].profile.max_concurrent = 1);
     hand.give_new(vec![only(PAUSES, row(1, None))]);
     hand.give_new(vec![row(2, Some("k"))]);
-    let flight = flight_to(&mut hand, WORKS, 2);
+    let flight = hand.flight_to(WORKS, 2);
     hand.publish(flight, Some(ErrorKind::Rejected));
     while hand.now < Tick::ZERO + Duration::from_secs(4) {
         until_the_next_read(&mut hand);
@@ -203,5 +178,5 @@ fn a_look_that_brings_nothing_but_heavy_rows_that_cannot_go_is_followed_by_one_f
     let look = hand.read(a_look).unwrap();
     assert_eq!(look.room.bytes, 2 * room.bytes);
     hand.answer(look, before.into_iter().chain([aside(50, "k")]).collect(), false);
-    assert_eq!(flight_to(&mut hand, WORKS, 50).1, 1);
+    assert_eq!(hand.flight_to(WORKS, 50).1, 1);
 }

@@ -62,6 +62,16 @@ pub fn only(destination: usize, row: Row) -> Row {
     Row { waiting_for: Some(vec![name(destination)]), ..row }
 }
 
+/// Whether a read looks at a key.
+pub fn a_look(wanted: &Wanted) -> bool {
+    matches!(wanted, Wanted::Key(..))
+}
+
+/// The destination that works, where another one pauses.
+pub const WORKS: usize = 0;
+/// The one that pauses.
+pub const PAUSES: usize = 1;
+
 /// What was asked and not answered yet.
 #[derive(Debug)]
 pub struct Hand {
@@ -118,6 +128,16 @@ impl Hand {
         hand.gain();
         hand.give_to(|wanted| matches!(wanted, Wanted::Walk(..)), Vec::new());
         hand.give_new(Vec::new());
+        hand
+    }
+
+    /// The one destination works, the other pauses.
+    pub fn beside_a_pause() -> Self {
+        let mut hand = Self::new(2);
+        hand.give_new(vec![only(PAUSES, row(9, None))]);
+        let flight = hand.flight(9);
+        hand.publish(flight, Some(ErrorKind::Unavailable));
+        assert!(hand.machine.destinations()[PAUSES].paused.is_some());
         hand
     }
 
@@ -220,7 +240,16 @@ impl Hand {
 
     /// Takes the oldest call with a row in it.
     pub fn flight(&mut self, row: i64) -> (Flight, usize) {
-        let place = self.flights.iter().position(|(_, _, rows)| rows.contains(&row)).expect("it was not sent");
+        self.take_flight(|_, rows| rows.contains(&row))
+    }
+
+    /// The same, of those to one destination.
+    pub fn flight_to(&mut self, destination: usize, row: i64) -> (Flight, usize) {
+        self.take_flight(|place, rows| place.get() == destination && rows.contains(&row))
+    }
+
+    fn take_flight(&mut self, is_it: impl Fn(DestinationIndex, &[i64]) -> bool) -> (Flight, usize) {
+        let place = self.flights.iter().position(|(place, _, rows)| is_it(*place, rows)).expect("it was not sent");
         let (_, flight, rows) = self.flights.remove(place);
         (flight, rows.len())
     }

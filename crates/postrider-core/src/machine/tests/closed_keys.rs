@@ -2,7 +2,7 @@
 
 use super::by_hand::{Hand, aside, only, retrying, row};
 use super::world::name;
-use crate::machine::{DestinationIndex, Event, Flight, Wanted};
+use crate::machine::{Event, Wanted};
 use crate::*;
 
 fn rows(batch: &[Settlement]) -> Vec<i64> {
@@ -11,15 +11,6 @@ fn rows(batch: &[Settlement]) -> Vec<i64> {
 
 fn sent(hand: &Hand) -> Vec<(usize, Vec<i64>)> {
     hand.flights.iter().map(|(place, _, rows)| (place.get(), rows.clone())).collect()
-}
-
-/// The call under way to this destination with this row.
-fn flight_to(hand: &mut Hand, destination: usize, row: i64) -> (Flight, usize) {
-    let is_it =
-        |(place, _, rows): &(DestinationIndex, Flight, Vec<i64>)| place.get() == destination && rows.contains(&row);
-    let place = hand.flights.iter().position(is_it).expect("it was not sent");
-    let (_, flight, rows) = hand.flights.remove(place);
-    (flight, rows.len())
 }
 
 /// The next attempt at it is the last one at the first destination.
@@ -105,7 +96,7 @@ fn a_key_whose_message_failed_stays_closed_though_one_that_holds_it_unsent_leave
 fn what_waits_in_the_table_is_looked_for_behind_a_message_that_was_accepted_here_and_waits_elsewhere() {
     let mut hand = Hand::new(2);
     hand.give_new(vec![row(1, Some("k"))]);
-    let (here, elsewhere) = (flight_to(&mut hand, 0, 1), flight_to(&mut hand, 1, 1));
+    let (here, elsewhere) = (hand.flight_to(0, 1), hand.flight_to(1, 1));
     hand.publish(elsewhere, Some(ErrorKind::Unavailable));
     hand.give_new(vec![Row { closed: Closed::ForAll, ..row(2, Some("k")) }]);
     assert_eq!(rows(&hand.settle()), [2], "what stands before it is not known");
@@ -120,12 +111,12 @@ fn what_waits_in_the_table_is_looked_for_behind_a_message_that_was_accepted_here
 fn what_waits_in_the_table_is_looked_for_when_the_destination_pauses_for_which_its_key_waits() {
     let mut hand = Hand::new(2);
     hand.give_new(vec![row(1, Some("k")), row(5, Some("other"))]);
-    let here = flight_to(&mut hand, 0, 1);
+    let here = hand.flight_to(0, 1);
     hand.give_new(vec![Row { closed: Closed::ForAll, ..row(2, Some("k")) }]);
     hand.settle();
     hand.settled(&[2]);
     hand.publish(here, None);
-    let elsewhere = flight_to(&mut hand, 1, 5);
+    let elsewhere = hand.flight_to(1, 5);
     assert!(
         hand.read(|wanted| matches!(wanted, Wanted::Key(..))).is_none(),
         "it could stand before one that is on its way"

@@ -3,17 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::by_hand::{Hand, aside, retrying};
+use super::by_hand::{Hand, a_look, aside, retrying};
 use super::world::name;
 use crate::machine::{Event, Wanted};
 use crate::*;
 
 fn a_walk(wanted: &Wanted) -> bool {
     matches!(wanted, Wanted::Walk(..))
-}
-
-fn a_look(wanted: &Wanted) -> bool {
-    matches!(wanted, Wanted::Key(..))
 }
 
 /// A walk has just told that rows of the key may stand in the table.

@@ -2,13 +2,9 @@
 
 use std::time::Duration;
 
-use super::by_hand::{Hand, aside, only, retrying, row};
+use super::by_hand::{Hand, a_look, aside, only, retrying, row};
 use crate::machine::{Ordering, Read, Wanted};
 use crate::*;
-
-fn a_look(wanted: &Wanted) -> bool {
-    matches!(wanted, Wanted::Key(..))
-}
 
 /// The key's row 1 was delivered to the first destination, where others may wait, and row 5 is on its way to the
 /// second; a look at the key is under way.

@@ -2,13 +2,9 @@
 
 use std::time::Duration;
 
-use super::by_hand::{Hand, aside, freed, only, retrying, row};
+use super::by_hand::{Hand, a_look, aside, freed, only, retrying, row};
 use crate::machine::{Answer, DestinationIndex, Event, Ordering, Wanted};
 use crate::*;
-
-fn a_look(wanted: &Wanted) -> bool {
-    matches!(wanted, Wanted::Key(..))
-}
 
 fn a_walk(wanted: &Wanted) -> bool {
     matches!(wanted, Wanted::Walk(..))

@@ -1,30 +1,13 @@
 //! A row behind so many of its key that the read did not look at all of them.
 
-use super::by_hand::{Hand, aside, only, row};
+use super::by_hand::{Hand, PAUSES, WORKS, a_look, aside, only, row};
 use super::world::name;
 use crate::machine::Wanted;
 use crate::*;
 
-const WORKS: usize = 0;
-const PAUSES: usize = 1;
-
-/// The one destination works, the other pauses.
-fn hand() -> Hand {
-    let mut hand = Hand::new(2);
-    hand.give_new(vec![only(PAUSES, row(9, None))]);
-    let flight = hand.flight(9);
-    hand.publish(flight, Some(ErrorKind::Unavailable));
-    assert!(hand.machine.destinations()[PAUSES].paused.is_some());
-    hand
-}
-
 /// Those that were looked at wait for the paused destination.
 fn behind_many(id: i64) -> Row {
     Row { closed: Closed::ForMany(vec![name(PAUSES)]), ..row(id, Some("k")) }
-}
-
-fn a_look(wanted: &Wanted) -> bool {
-    matches!(wanted, Wanted::Key(..))
 }
 
 /// What is on its way to the one that works; probes of the other one come and go.
@@ -65,7 +48,7 @@ fn looked_at(hand: &mut Hand, id: i64) {
 /// that one is recorded.
 #[test]
 fn a_key_that_was_looked_at_goes_on_where_nothing_of_it_waits_however_many_wait_elsewhere() {
-    let mut hand = hand();
+    let mut hand = Hand::beside_a_pause();
     looked_at(&mut hand, 50);
     for id in 51..60 {
         hand.give_new(vec![behind_many(id)]);
@@ -81,7 +64,7 @@ fn a_key_that_was_looked_at_goes_on_where_nothing_of_it_waits_however_many_wait_
 
 #[test]
 fn one_that_fails_where_it_could_go_holds_back_those_behind_it_there_too() {
-    let mut hand = hand();
+    let mut hand = Hand::beside_a_pause();
     looked_at(&mut hand, 50);
     hand.give_new(vec![behind_many(51)]);
     let flight = hand.flight(51);
@@ -95,7 +78,7 @@ fn one_that_fails_where_it_could_go_holds_back_those_behind_it_there_too() {
 
 #[test]
 fn what_was_known_of_a_key_is_forgotten_with_its_lane() {
-    let mut hand = hand();
+    let mut hand = Hand::beside_a_pause();
     looked_at(&mut hand, 50);
     hand.lose();
     hand.gain();
@@ -107,7 +90,7 @@ fn what_was_known_of_a_key_is_forgotten_with_its_lane() {
 /// The paused one takes a probe and goes on. The key is looked at, which brings these rows and not all, and then met by the
 /// walk for what waited.
 fn resumed(waiting: &[i64]) -> Hand {
-    let mut hand = hand();
+    let mut hand = Hand::beside_a_pause();
     looked_at(&mut hand, 50);
     while hand.flights.is_empty() {
         hand.wait();

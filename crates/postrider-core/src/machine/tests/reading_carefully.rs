@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::by_hand::{Hand, aside, head, row};
+use super::by_hand::{Hand, a_look, aside, head, row};
 use super::careful::{some_rows, suspected, taken_over};
 use super::world::name;
 use crate::machine::{Answer, Event, Read, Wanted};
@@ -18,10 +18,6 @@ fn due_rows(wanted: &Wanted) -> bool {
 
 fn a_walk(wanted: &Wanted) -> bool {
     matches!(wanted, Wanted::Walk(..))
-}
-
-fn a_look(wanted: &Wanted) -> bool {
-    matches!(wanted, Wanted::Key(..))
 }
 
 fn a_sweep(wanted: &Wanted) -> bool {

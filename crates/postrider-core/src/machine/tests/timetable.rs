@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::by_hand::{Hand, aside, head, row};
+use super::by_hand::{Hand, a_look, aside, head, row};
 use crate::machine::{Answer, Event, Read, Wanted};
 use crate::*;
 
@@ -15,10 +15,6 @@ fn new(wanted: &Wanted) -> bool {
 
 fn a_walk(wanted: &Wanted) -> bool {
     matches!(wanted, Wanted::Walk(..))
-}
-
-fn a_look(wanted: &Wanted) -> bool {
-    matches!(wanted, Wanted::Key(..))
 }
 
 fn other(lane: u16) -> HeldLane {
