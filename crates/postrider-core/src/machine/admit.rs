@@ -59,7 +59,7 @@ impl Machine {
                     let is_light = page.weight() <= self.settings.window_bytes / LIGHT_PAGES;
                     self.schedule.set_backlog(goes_on && is_light);
                 }
-                self.page(now, (ticket, room), wanted, &lanes, page);
+                self.page(now, ticket, room, wanted, &lanes, page);
             }
         }
         self.reads.close(ticket);
@@ -67,7 +67,7 @@ impl Machine {
         self.keys.expire(|mark| reads.any_before(mark));
     }
 
-    fn page(&mut self, now: Tick, (ticket, room): (Ticket, Room), wanted: Wanted, lanes: &[HeldLane], page: Page) {
+    fn page(&mut self, now: Tick, ticket: Ticket, room: Room, wanted: Wanted, lanes: &[HeldLane], page: Page) {
         let count = page.rows.len();
         let more = page.more;
         match wanted {
@@ -101,7 +101,7 @@ impl Machine {
                     self.schedule.look_for_new(now);
                 }
             }
-            Wanted::Key(lane, key) => self.looked((ticket, room), lanes, lane, &key, page),
+            Wanted::Key(lane, key) => self.looked(ticket, room, lanes, lane, &key, page),
             Wanted::Walk(..) => {}
             Wanted::Rows(rows) => self.loaded(lanes, &rows, page),
             Wanted::Sweep(after) => {
@@ -206,19 +206,14 @@ impl Machine {
             if is_early || !is_ours {
                 continue;
             }
-            if !self.is_news(ticket, &row) {
-                if found == Found::Due && !self.reads.settled_since(ticket, row.id) {
-                    self.freed_here(&row);
-                }
+            if found == Found::Due {
+                admitted += u64::from(self.admit_due(row, ticket));
                 continue;
             }
-            let blocked = if found == Found::Due { self.blocked(&row, ticket) } else { Some(Destinations::NONE) };
-            let Some(blocked) = blocked else { continue };
-            let (id, lane, due_again) = (row.id, row.lane, self.due_again(&row, found));
-            self.admit(row, found, blocked);
-            if let Some(key) = due_again.filter(|_| self.goes_nowhere(id)) {
-                self.look_everywhere(key, lane);
+            if !self.is_news(ticket, &row) {
+                continue;
             }
+            self.admit(row, found, Destinations::NONE);
             admitted += 1;
         }
         if admitted > 0 {
@@ -228,7 +223,7 @@ impl Machine {
     }
 
     /// Whether a row of a lane that is still ours is neither in the window nor settled since the read was sent.
-    fn is_news(&self, ticket: Ticket, row: &Row) -> bool {
+    pub(super) fn is_news(&self, ticket: Ticket, row: &Row) -> bool {
         !self.window.contains(row.id)
             && !self.reads.settled_since(ticket, row.id)
             && matches!(row.state, RowState::Pending | RowState::SetAside)
@@ -243,7 +238,7 @@ impl Machine {
         ours.is_some() && ours == asked
     }
 
-    fn admit(&mut self, row: Row, found: Found, blocked: Destinations) {
+    pub(super) fn admit(&mut self, row: Row, found: Found, blocked: Destinations) {
         let Some(held) = self.held.get(&row.lane).copied() else { return };
         let id = row.id;
         self.delayed.admitted(id);
@@ -376,7 +371,7 @@ impl Machine {
     }
 
     /// The exceptional rows of a key, by ascending row: those that can go are admitted.
-    fn looked(&mut self, (ticket, room): (Ticket, Room), lanes: &[HeldLane], lane: Lane, key: &Key, page: Page) {
+    fn looked(&mut self, ticket: Ticket, room: Room, lanes: &[HeldLane], lane: Lane, key: &Key, page: Page) {
         if !self.is_ours(lanes, lane) {
             return;
         }
@@ -528,10 +523,11 @@ impl Machine {
 /// What a look is to ask for that sees beyond so many rows, which filled one with this room by their number or their bytes.
 fn more_room(room: Room, brought: usize) -> Option<Room> {
     let is_heavy = brought < room.rows;
-    match is_heavy {
-        true => (room.bytes < LONGEST_LOOK.bytes)
-            .then(|| Room { bytes: room.bytes.saturating_mul(2).min(LONGEST_LOOK.bytes), ..room }),
-        false => (brought < LONGEST_LOOK.rows).then(|| Room { rows: brought.saturating_mul(2), ..room }),
+    if is_heavy {
+        let bytes = room.bytes.saturating_mul(2).min(LONGEST_LOOK.bytes);
+        (room.bytes < LONGEST_LOOK.bytes).then_some(Room { bytes, ..room })
+    } else {
+        (brought < LONGEST_LOOK.rows).then(|| Room { rows: brought.saturating_mul(2), ..room })
     }
 }
 

@@ -19,9 +19,27 @@ use crate::message::Key;
 use crate::row::{Closed, Retrying, Row, RowId};
 
 impl Machine {
+    /// Takes in a row of our own that was found by this due read, unless it is here already or all of it waits in the table;
+    /// whether it came in.
+    pub(super) fn admit_due(&mut self, row: Row, ticket: Ticket) -> bool {
+        if !self.is_news(ticket, &row) {
+            if !self.reads.settled_since(ticket, row.id) {
+                self.freed_here(&row);
+            }
+            return false;
+        }
+        let Some(blocked) = self.blocked(&row, ticket) else { return false };
+        let (id, lane, due_again) = (row.id, row.lane, self.due_again(&row));
+        self.admit(row, Found::Due, blocked);
+        if let Some(key) = due_again.filter(|_| self.goes_nowhere(id)) {
+            self.look_everywhere(key, lane);
+        }
+        true
+    }
+
     /// Where a row that was found by this due read must wait in the table; none where all of it waits: until more is read,
     /// or for a look at its key, which is asked for.
-    pub(super) fn blocked(&mut self, row: &Row, ticket: Ticket) -> Option<Destinations> {
+    fn blocked(&mut self, row: &Row, ticket: Ticket) -> Option<Destinations> {
         // What is over is sent nowhere, and overtakes nothing.
         if self.is_over(row) {
             return Some(Destinations::NONE);
@@ -62,20 +80,20 @@ impl Machine {
     }
 
     /// The key of a row that was scheduled, where there is more than one destination.
-    pub(super) fn due_again(&self, row: &Row, found: Found) -> Option<Key> {
-        let is_due_again = found == Found::Due && row.retrying == Retrying::Yes && self.outlets.len() > 1;
-        if is_due_again { self.group(row, found) } else { None }
+    fn due_again(&self, row: &Row) -> Option<Key> {
+        let is_due_again = row.retrying == Retrying::Yes && self.outlets.len() > 1;
+        if is_due_again { self.group(row, Found::Due) } else { None }
     }
 
     /// Whether a due row that came in can be sent nowhere now. An operator may have made it due in the place of the one that
     /// held the key, and what stands behind it may go where it does not.
-    pub(super) fn goes_nowhere(&self, row: RowId) -> bool {
+    fn goes_nowhere(&self, row: RowId) -> bool {
         self.window.get(row).is_some_and(|entry| entry.waiting.without(self.paused()).is_empty())
     }
 
     /// A row in memory is due, which it was not when it came: an operator opened its key, and made due what stands first in
     /// the table.
-    pub(super) fn freed_here(&mut self, row: &Row) {
+    fn freed_here(&mut self, row: &Row) {
         let entry = self.window.get_mut(row.id).filter(|entry| !entry.scheduled && row.retrying == Retrying::Yes);
         let Some(entry) = entry else { return };
         entry.scheduled = true;
@@ -85,7 +103,7 @@ impl Machine {
     }
 
     /// Of a key it is not known any more where its rows in the table wait.
-    pub(super) fn look_everywhere(&mut self, key: Key, lane: Lane) {
+    fn look_everywhere(&mut self, key: Key, lane: Lane) {
         let everywhere = self.everywhere();
         let key = self.keys.place(key, lane);
         if let Some(record) = self.keys.get_mut(key) {

@@ -155,8 +155,9 @@ impl KeyRecord {
     /// before that may have found no row to make due, or one that was in memory; nothing but a look brings the others back then.
     pub(super) fn stop_relying_on_its_head(&mut self, paused: Destinations) {
         let rests = |place: usize| paused.contains(DestinationIndex::new(place));
-        let is_left = self.queues.iter().enumerate().all(|(place, queue)| queue.is_idle() || rests(place));
-        if is_left && std::mem::take(&mut self.held) {
+        let mut queues = self.queues.iter().enumerate();
+        if self.held && queues.all(|(place, queue)| queue.is_idle() || rests(place)) {
+            self.held = false;
             self.scheduled = Destinations::NONE;
         }
     }

@@ -116,6 +116,9 @@ impl Machine {
     /// A row that is to be tried again somewhere, or waits in the table for its turn, does not stay in memory for destinations
     /// that pause: until it is recorded, nothing of its key goes where it failed or waits. What stands behind it goes with it.
     fn leave_what_pauses(&mut self, row: RowId) {
+        if self.outlets.len() < 2 {
+            return;
+        }
         let Some(entry) = self.window.get(row) else { return };
         let is_for_the_table = !entry.failed.with(entry.parked).is_empty();
         if !is_for_the_table || entry.waiting.is_empty() || !entry.flying.is_empty() || entry.settling {
