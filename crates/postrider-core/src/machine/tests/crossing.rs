@@ -268,6 +268,34 @@ fn a_lane_that_comes_back_is_not_swept_before_it_is_read_anew() {
 }
 
 #[test]
+fn a_lane_that_comes_beside_another_one_is_not_swept_with_it_before_it_is_read() {
+    let mut swept_without = 0;
+    for turns in 0..5 {
+        let mut hand = Hand::new(1);
+        for _ in 0..turns {
+            let read = hand.read(|_| true).unwrap();
+            hand.answer(read, Vec::new(), false);
+        }
+        hand.now = Tick::after_start(Duration::from_secs(400_000));
+        let other = HeldLane { lane: Lane(1), term: Term(1), start: Start::Clean };
+        hand.machine.on(hand.now, Event::Gained(vec![other]));
+        let mut is_read = false;
+        loop {
+            let read = hand.read(|_| true).expect("a sweep is due");
+            match read.wanted {
+                Wanted::Sweep(_) if read.lanes.contains(&other) => break,
+                Wanted::Sweep(_) => swept_without += 1,
+                Wanted::New => is_read |= read.lanes.contains(&other),
+                _ => {}
+            }
+            hand.answer(read, Vec::new(), false);
+        }
+        assert!(is_read, "nothing of it is known: {turns} turns");
+    }
+    assert!(swept_without > 0, "the lane that is read is not swept because of it");
+}
+
+#[test]
 fn a_row_that_was_set_aside_when_it_was_due_goes_although_the_clock_was_set_back_since() {
     let mut hand = Hand::new(1);
     let not_yet = |row| Row { due: Due::In(Duration::from_secs(1)), ..row };
