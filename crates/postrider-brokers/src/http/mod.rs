@@ -173,9 +173,10 @@ pub(crate) fn open(config: &BrokerConfig) -> Result<Arc<dyn Broker>> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+    use std::net::{Ipv4Addr, SocketAddr};
 
     use postrider_core::{Attempt, Lane, Message, Term};
+    use postrider_testkit::servers::process::free_port;
 
     use super::*;
 
@@ -205,8 +206,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_name_that_leads_to_a_private_address_is_refused_at_the_connection() {
-        let closed = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
-        let url = format!("http://hooks.example.com:{}/", closed.port());
+        let url = format!("http://hooks.example.com:{}/", free_port().unwrap());
         for error in failures(&led_home(&url, "public")).await {
             assert_eq!(error.kind(), ErrorKind::Config, "{error}");
             assert!(error.to_string().contains("egress guard"), "{error}");

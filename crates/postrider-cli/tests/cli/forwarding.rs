@@ -61,6 +61,7 @@ async fn while_the_dead_letters_go_nowhere_nothing_is_lost_and_nothing_else_wait
     until("other keys go on", || receiver.requests().iter().any(|request| request.body == "good two").then_some(()));
     let told = until("it is forwarding", || {
         let told = place.on(&["explain", &id]).out;
+        assert!(!told.contains("dead: given up"), "nobody takes its letter, nor refuses it: {told}");
         told.contains("forwarding: given up for attempts").then_some(told)
     });
     assert!(told.contains("owed to: dead-letters"), "{told}");

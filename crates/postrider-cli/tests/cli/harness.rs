@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use postrider_testkit::servers::process::free_port;
+
 /// How long a condition may take to come true.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -241,6 +243,5 @@ pub fn lines(path: &Path) -> Vec<serde_json::Value> {
 
 /// An address on this machine where nobody listens.
 pub fn nowhere() -> String {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().to_string()
+    format!("127.0.0.1:{}", free_port().unwrap())
 }

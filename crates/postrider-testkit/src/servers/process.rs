@@ -120,23 +120,12 @@ pub fn find(program: &str, folders: &[PathBuf], package: &'static str) -> Result
         .ok_or_else(|| ServerError::NotInstalled { program: program.to_owned(), package })
 }
 
-/// A port of 127.0.0.1 that was free a moment ago.
+/// A port of 127.0.0.1 that was free a moment ago, of those that the kernel gives to nobody who did not ask for it: a
+/// server can be started on it again, and while none is, nobody else answers there.
 ///
 /// # Errors
 /// When the machine has none left.
 pub fn free_port() -> Result<u16, ServerError> {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-        .and_then(|listener| listener.local_addr())
-        .map(|address| address.port())
-        .map_err(|error| ServerError::failed("looking for a free port", error))
-}
-
-/// A port of 127.0.0.1 that was free a moment ago, of those that the kernel gives to no outgoing connection: it is still
-/// free when its server is started again.
-///
-/// # Errors
-/// When the machine has none left.
-pub fn lasting_port() -> Result<u16, ServerError> {
     const LOWEST: u16 = 10_000;
     const TRIES: usize = 1_000;
     static DRAWN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());

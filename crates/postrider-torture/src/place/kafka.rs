@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use postrider_testkit::servers::kafka::{Behind, KafkaCluster, KafkaOptions, KafkaServer, VERSION};
-use postrider_testkit::servers::process::{Signal, lasting_port};
+use postrider_testkit::servers::process::{Signal, free_port};
 use rdkafka::admin::{AdminClient, AdminOptions, AlterConfig, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::config::ClientConfig;
@@ -70,7 +70,7 @@ impl KafkaPlace {
         options.resize(count, options[0].clone());
         let mut ways = Vec::new();
         for _ in 0..slots {
-            let listening = (0..count).map(|_| lasting_port()).collect::<Result<Vec<u16>, _>>()?;
+            let listening = (0..count).map(|_| free_port()).collect::<Result<Vec<u16>, _>>()?;
             let between = Ways::to(listening.iter().copied()).await?;
             for (options, (port, advertised)) in options.iter_mut().zip(listening.into_iter().zip(between.ports())) {
                 options.behind.push(Behind { port, advertised });

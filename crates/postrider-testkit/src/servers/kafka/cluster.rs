@@ -1,7 +1,7 @@
 //! Several nodes that are one cluster, each a process of its own.
 
 use super::{KafkaOptions, KafkaServer, Place, Ports};
-use crate::servers::process::{ServerError, lasting_port};
+use crate::servers::process::ServerError;
 
 /// A running cluster: every node is server and controller.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ impl KafkaCluster {
     pub async fn start(options: Vec<KafkaOptions>) -> Result<Self, ServerError> {
         let mut places = Vec::new();
         for id in (1..).take(options.len()) {
-            places.push(Place { id, ports: Ports::draw(lasting_port)?, voters: Vec::new() });
+            places.push(Place { id, ports: Ports::draw()?, voters: Vec::new() });
         }
         let voters: Vec<(u32, u16)> = places.iter().map(|place| (place.id, place.ports.controller)).collect();
         let mut nodes = Vec::new();

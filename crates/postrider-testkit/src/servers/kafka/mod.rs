@@ -72,8 +72,8 @@ struct Ports {
 }
 
 impl Ports {
-    fn draw(port: fn() -> Result<u16, ServerError>) -> Result<Self, ServerError> {
-        Ok(Self { plain: port()?, controller: port()?, password: port()?, tls: port()? })
+    fn draw() -> Result<Self, ServerError> {
+        Ok(Self { plain: free_port()?, controller: free_port()?, password: free_port()?, tls: free_port()? })
     }
 }
 
@@ -100,7 +100,7 @@ impl KafkaServer {
     /// # Errors
     /// When it is not installed or does not start.
     pub async fn start_with(options: KafkaOptions) -> Result<Self, ServerError> {
-        let ports = Ports::draw(free_port)?;
+        let ports = Ports::draw()?;
         let place = Place { id: 1, ports, voters: vec![(1, ports.controller)] };
         let mut server = Self::spawn(place, &options)?;
         server.ready().await?;
