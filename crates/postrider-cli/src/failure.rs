@@ -92,6 +92,9 @@ impl Failure {
     /// What a broker said.
     pub(crate) fn broker(error: &Error) -> Self {
         let what = one_line(&error.story());
+        if let Some(step) = error.advice() {
+            return Self { what, next: one_line(step), exit: Exit::Unknown };
+        }
         let next = match error.kind() {
             ErrorKind::Config if what.contains("not supported yet") => NOT_YET,
             ErrorKind::Config if what.contains("was built without") => NOT_BUILT_IN,

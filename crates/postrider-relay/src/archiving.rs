@@ -85,14 +85,14 @@ pub(crate) mod tests {
     use std::sync::{Arc, Mutex};
 
     use async_trait::async_trait;
-    use postrider_core::{LaneCount, Message, Store};
+    use postrider_core::{DeadReason, LaneCount, Message, Outcome, Store};
     use postrider_stores::History;
     use postrider_stores::memory::MemoryStore;
     use postrider_testkit::troubled::{Trouble, TroubledStore};
     use tokio::time::sleep;
 
     use super::*;
-    use crate::housekeeper::tests::delivered;
+    use crate::housekeeper::tests::{delivered, ended};
 
     pub(crate) const AT_ONCE: Retention = Retention { delivered: Some(Duration::ZERO), dead: None };
 
@@ -138,6 +138,17 @@ pub(crate) mod tests {
             archiving.prune(&mut *operator, &archive, &AT_ONCE, Duration::MAX).await.unwrap(),
             Pruned::default()
         );
+    }
+
+    #[tokio::test]
+    async fn what_is_gone_is_not_remembered() {
+        let dead = Outcome::Dead { reason: DeadReason::Attempts, attempts: 1, waiting_for: None, failures: Vec::new() };
+        let store = ended(&[Outcome::Delivered, Outcome::Delivered, Outcome::Delivered, dead]).await;
+        let everything = Retention { dead: Some(Duration::ZERO), ..AT_ONCE };
+        let (archive, mut archiving) = (Kept::default(), Archiving::default());
+        let mut operator = store.operator().await.unwrap();
+        let pruned = archiving.prune(&mut *operator, &archive, &everything, Duration::MAX).await.unwrap();
+        assert_eq!((pruned, archiving.durable), (Pruned { delivered: 3, dead: 1 }, Vec::new()));
     }
 
     #[tokio::test]

@@ -306,18 +306,23 @@ pub(crate) mod tests {
 
     /// An outbox with a history of so many messages, delivered long ago.
     pub(crate) async fn delivered(count: usize) -> MemoryStore {
+        ended(&vec![Outcome::Delivered; count]).await
+    }
+
+    /// An outbox with a message of each of these ends, long ago.
+    pub(crate) async fn ended(ends: &[Outcome]) -> MemoryStore {
         let store = MemoryStore::new(LaneCount::ONE, History::Kept);
-        store.enqueue_committed(&vec![Message::new("t", ""); count]);
+        store.enqueue_committed(&vec![Message::new("t", ""); ends.len()]);
         let me = RelayId(uuid::Uuid::from_u128(1));
         let (mut leases, mut source) = (store.leases().await.unwrap(), store.source().await.unwrap());
         leases.join(me, "before", Duration::from_secs(60)).await.unwrap();
         let lanes = leases.acquire(me, 1).await.unwrap();
         assert_eq!(lanes, [HeldLane { lane: Lane(0), term: Term(1), start: Start::Clean }]);
-        let rows = source.read(&lanes, Room { rows: count, bytes: 1 << 20 }).await.unwrap().rows;
-        let (outcome, attempt) = (Outcome::Delivered, Attempt(1));
-        let settlements: Vec<_> = rows
-            .iter()
-            .map(|row| Settlement { row: row.id, lane: row.lane, outcome: outcome.clone(), attempt, suspicion: 0 })
+        let rows = source.read(&lanes, Room { rows: ends.len(), bytes: 1 << 20 }).await.unwrap().rows;
+        let attempt = Attempt(1);
+        let ends = rows.iter().zip(ends.iter().cloned());
+        let settlements: Vec<_> = ends
+            .map(|(row, outcome)| Settlement { row: row.id, lane: row.lane, outcome, attempt, suspicion: 0 })
             .collect();
         store.settler().await.unwrap().settle(me, &lanes, &settlements).await.unwrap();
         store.advance(Duration::from_secs(3_600));

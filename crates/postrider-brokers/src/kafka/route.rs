@@ -28,14 +28,14 @@ pub(super) async fn look(
     let Some(taken) = taken(&names, topics, destination) else { return Ok(Vec::new()) };
     if taken.is_empty() {
         let example = destination.patterns("orders.placed").and_then(|places| places.first().cloned());
-        let text = format!(
-            "no topic at {} takes what the route sends for {topics}; create those that are sent to, such as: \
-             kafka-topics.sh --create --topic {} --bootstrap-server HOST:9092 --partitions 6 --replication-factor 3 \
-             --config min.insync.replicas=2 (one server alone: --replication-factor 1, no --config)",
-            settings.shown,
+        let text = format!("no topic at {} takes what the route sends for {topics}", settings.shown);
+        let step = format!(
+            "create those that are sent to, such as: kafka-topics.sh --create --topic {} --bootstrap-server HOST:9092 \
+             --partitions 6 --replication-factor 3 --config min.insync.replicas=2 (one server alone: \
+             --replication-factor 1, no --config)",
             example.unwrap_or_else(|| destination.for_topic("orders.placed"))
         );
-        return Err(Error::new(ErrorKind::Config, text));
+        return Err(Error::new(ErrorKind::Config, text).advise(step));
     }
     let mut findings = Vec::new();
     for name in taken.iter().take(MOST) {

@@ -77,7 +77,7 @@ pub(super) async fn look(
             advice: "see that nothing of this outbox is sent to it".to_owned(),
         }),
         Some((_, error)) => return Err(error),
-        None if !stored => return Err(Error::new(ErrorKind::Config, nowhere(settings, &subjects))),
+        None if !stored => return Err(nowhere(settings, &subjects)),
         None => {}
     }
     Ok(findings)
@@ -110,7 +110,7 @@ fn wildcards(text: &str) -> String {
     words.join(".")
 }
 
-fn nowhere(settings: &Settings, subjects: &[String]) -> String {
+fn nowhere(settings: &Settings, subjects: &[String]) -> Error {
     let (at, asked) = (&settings.shown, subjects.join(","));
     let named = settings.stream.as_ref().map_or(String::new(), |name| format!(" named {name:?} (the option stream)"));
     let name = settings.stream.as_deref().unwrap_or("NAME");
@@ -118,10 +118,11 @@ fn nowhere(settings: &Settings, subjects: &[String]) -> String {
         ">" => ("any subject".to_owned(), "orders.>".to_owned()),
         _ => (format!("a subject of the route, {asked:?}"), asked),
     };
-    format!(
-        "no JetStream stream{named} at {at} covers {what}; create one for the subjects that are sent to, such as: \
-         nats stream add {name} --subjects {subjects:?} --storage file --defaults"
-    )
+    let step = format!(
+        "create one for the subjects that are sent to, such as: nats stream add {name} --subjects {subjects:?} \
+         --storage file --defaults"
+    );
+    Error::new(ErrorKind::Config, format!("no JetStream stream{named} at {at} covers {what}")).advise(step)
 }
 
 #[cfg(test)]
