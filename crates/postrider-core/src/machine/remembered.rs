@@ -15,6 +15,8 @@ impl KeyRecord {
     /// A walk met the key: where its rows wait is to be looked at, wherever that may be. A key of which that is known, and
     /// which is looked at until nothing of it waits, is looked at after the walk in any case.
     pub(super) fn walked(&mut self, everywhere: Destinations, paused: Destinations) {
+        // What could not go when it was looked at may go since another pause ended, whatever else of the key is in memory.
+        self.resting = false;
         let is_looked_at = self.looking || self.members > 0;
         if self.knows && is_looked_at && !self.aside.without(paused).without(self.scheduled).is_empty() {
             return;

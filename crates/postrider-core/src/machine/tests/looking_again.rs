@@ -79,6 +79,31 @@ fn where_a_look_brought_only_what_waits_for_a_pause_the_next_one_is_made_when_th
     assert!(hand.read(a_look).is_some());
 }
 
+/// Two of three pause, and the key has a row in memory for the one that is still away when the other is back.
+fn a_look_brought_what_waits_for_one_pause_beside_a_row_that_waits_for_another() -> Hand {
+    let mut hand = Hand::with(3, |settings| settings.sweep_round = Duration::from_secs(1));
+    for (destination, id) in [(1, 8), (2, 9)] {
+        hand.give_new(vec![only(destination, row(id, None))]);
+        let flight = hand.flight(id);
+        hand.publish(flight, Some(ErrorKind::Unavailable));
+    }
+    hand.give_new(vec![only(2, row(5, Some("k")))]);
+    hand.give_to(a_walk, vec![aside(1, "k")]);
+    hand.give_to(a_look, vec![only(1, aside(1, "k"))]);
+    assert_eq!(sent(&hand), [(1, vec![8]), (2, vec![9])], "nothing but the probes");
+    hand
+}
+
+#[test]
+fn what_waited_for_a_pause_that_is_over_is_looked_at_though_another_row_of_its_key_waits_for_a_longer_one() {
+    let mut hand = a_look_brought_what_waits_for_one_pause_beside_a_row_that_waits_for_another();
+    let probe = hand.flight(8);
+    hand.publish(probe, None);
+    hand.give_to(a_walk, vec![aside(1, "k")]);
+    hand.give_to(a_look, vec![only(1, aside(1, "k"))]);
+    assert!(sent(&hand).contains(&(1, vec![1])), "{:?}", sent(&hand));
+}
+
 /// What is owed to the other one may stand behind them.
 #[test]
 fn a_look_goes_on_beyond_what_waits_for_its_time_though_all_of_that_is_owed_to_one_destination() {
