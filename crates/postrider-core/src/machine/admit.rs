@@ -434,7 +434,9 @@ impl Machine {
         let Some(record) = self.keys.get_mut(key) else { return };
         record.held = holds;
         record.head = head;
-        let stale = stale || !unsure.is_empty() || unread.is_some();
+        // What is on its way to the table for a destination that pauses stands before nothing that could go now.
+        let stale = stale || !unsure.without(paused).is_empty() || unread.is_some();
+        let left = left.with(unsure);
         let may_hide = !everywhere.without(blocked.with(paused)).is_empty();
         let more_room = more_room.filter(|_| page.more && !admitted && !stale && may_hide);
         let hidden = more_room.is_some();

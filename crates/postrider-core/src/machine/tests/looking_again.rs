@@ -104,6 +104,33 @@ fn what_waited_for_a_pause_that_is_over_is_looked_at_though_another_row_of_its_k
     assert!(sent(&hand).contains(&(1, vec![1])), "{:?}", sent(&hand));
 }
 
+/// It stands in the way of nothing but what waits for that pause too.
+#[test]
+fn a_look_is_made_once_though_a_row_of_its_key_is_on_its_way_to_the_table_for_a_pause() {
+    let mut hand = Hand::with(2, |settings| settings.sweep_round = Duration::from_secs(1));
+    hand.give_new(vec![only(1, row(9, None))]);
+    let flight = hand.flight(9);
+    hand.publish(flight, Some(ErrorKind::Unavailable));
+    hand.give_to(a_walk, vec![aside(1, "k")]);
+    hand.give_to(a_look, vec![only(1, aside(1, "k"))]);
+    hand.give_new(vec![row(3, Some("k"))]);
+    let flight = hand.flight_to(0, 3);
+    hand.publish(flight, None);
+    assert!(
+        matches!(hand.settle()[..], [Settlement { outcome: Outcome::SetAside { .. }, .. }]),
+        "it waits for the pause"
+    );
+    hand.give_to(a_walk, vec![aside(1, "k")]);
+    hand.give_to(a_look, vec![only(1, aside(1, "k"))]);
+    for _ in 0..4 {
+        let read = hand.read(|_| true).unwrap();
+        assert!(!a_look(&read.wanted), "nothing has changed");
+        hand.answer(read, Vec::new(), false);
+    }
+    hand.give_new(vec![row(4, Some("k"))]);
+    assert!(sent(&hand).contains(&(0, vec![4])), "the other one takes it at once: {:?}", sent(&hand));
+}
+
 /// What is owed to the other one may stand behind them.
 #[test]
 fn a_look_goes_on_beyond_what_waits_for_its_time_though_all_of_that_is_owed_to_one_destination() {
