@@ -370,6 +370,13 @@ impl Keys {
         self.unread.retain(|(of, _), _| *of != lane);
     }
 
+    /// Whether a key would be looked at if these paused too.
+    pub(super) fn any_waits_for(&self, paused: Destinations, silent: Destinations) -> bool {
+        let with_these = paused.with(silent);
+        let mut waiting = self.records.values().filter(|record| !record.looking && !record.aside.is_empty());
+        waiting.any(|record| !record.can_look(paused) && record.can_look(with_these))
+    }
+
     /// The keys of which something may wait in the table.
     pub(super) fn with_something_aside(&self) -> Vec<KeySlot> {
         let waits = |slot: &&KeySlot| self.get(**slot).is_some_and(|record| !record.aside.is_empty());

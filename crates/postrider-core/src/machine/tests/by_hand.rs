@@ -67,6 +67,21 @@ pub fn a_look(wanted: &Wanted) -> bool {
     matches!(wanted, Wanted::Key(..))
 }
 
+/// How often a key is looked at in the time that passes until this moment; no read finds anything.
+pub fn looks_within(hand: &mut Hand, time: Duration) -> usize {
+    let mut looks = 0;
+    while hand.now < Tick::ZERO + time {
+        match hand.read.take() {
+            Some(read) => {
+                looks += usize::from(a_look(&read.wanted));
+                hand.answer(read, Vec::new(), false);
+            }
+            None => hand.wait(),
+        }
+    }
+    looks
+}
+
 /// The destination that works, where another one pauses.
 pub const WORKS: usize = 0;
 /// The one that pauses.
