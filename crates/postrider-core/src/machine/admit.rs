@@ -382,6 +382,8 @@ impl Machine {
         let stale_from = record.held_back_from;
         let stale = record.look_again || stale_from.is_some();
         record.looking = false;
+        // Where rows of the key are in memory, what waits in the table is looked at after them.
+        let busy = record.busy();
         // Rows on their way back to the table, and rows that came back there since the look was sent, block as well.
         let (mut blocked, mut seen, mut left) = (Destinations::NONE, Destinations::NONE, Destinations::NONE);
         let mut unsure = record.held_back().with(record.unseen);
@@ -412,7 +414,7 @@ impl Machine {
             // What was set aside was due once: a clock that was set back since then does not make it wait, because the
             // due query would not bring it.
             let waits = row.state == RowState::Holding || (row.state == RowState::Pending && row.due != Due::Now);
-            let closed = blocked.with(unsure);
+            let closed = blocked.with(unsure).with(busy);
             let over = !waits && self.is_over(&row);
             if waits || !over && (!owed.is_empty() && owed.without(closed.with(paused)).is_empty()) {
                 (blocked, left) = (blocked.with(owed), left.with(owed));
@@ -434,14 +436,17 @@ impl Machine {
         let Some(record) = self.keys.get_mut(key) else { return };
         record.held = holds;
         record.head = head;
-        // What is on its way to the table for a destination that pauses stands before nothing that could go now.
-        let stale = stale || !unsure.without(paused).is_empty() || unread.is_some();
+        // What is on its way to the table for a destination that pauses, or behind others there, stands before nothing that
+        // could go now.
+        let stale = stale || !unsure.without(paused.with(busy)).is_empty() || unread.is_some();
         let left = left.with(unsure);
-        let may_hide = !everywhere.without(blocked.with(paused)).is_empty();
+        let may_hide = !everywhere.without(blocked.with(paused).with(busy)).is_empty();
         let more_room = more_room.filter(|_| page.more && !admitted && !stale && may_hide);
         let hidden = more_room.is_some();
         record.look = more_room.unwrap_or(Room::NONE);
         record.resting = !hidden && !admitted && !stale && record.members > 0;
+        // What was not taken in because others are on their way there comes before the head, and is looked at after them.
+        let scheduled = scheduled.without(busy);
         record.scheduled = if !stale && (complete || !admitted && !hidden) { scheduled } else { Destinations::NONE };
         if complete && !stale {
             // Of a key that waits elsewhere what came into memory stands in its place there, before whatever comes after it:
@@ -451,7 +456,7 @@ impl Machine {
             record.aside = record.aside.with(seen);
         }
         if page.more && !admitted && !stale && !hidden {
-            record.scheduled = record.aside;
+            record.scheduled = record.aside.without(busy);
         }
         if let Some(row) = unread {
             record.looking = true;

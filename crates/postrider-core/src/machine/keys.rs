@@ -93,13 +93,17 @@ impl KeyRecord {
         }
     }
 
-    /// Whether the exceptional rows in the table are to be looked at now: nothing of the key is on its way to the
-    /// destinations they wait for, and nothing about to be written.
+    /// Whether the exceptional rows in the table are to be looked at now: nothing of the key is on its way to one of the
+    /// destinations they wait for, and nothing about to be written. Where something is, they are looked at again after it.
     pub(super) fn can_look(&self, paused: Destinations) -> bool {
         let wanted = self.aside.without(paused).without(self.scheduled);
-        !wanted.is_empty()
-            && !self.resting
-            && wanted.iter().all(|d| self.queues.get(d.get()).is_none_or(Queue::is_idle))
+        !self.resting && !wanted.without(self.busy()).is_empty()
+    }
+
+    /// Where rows of the key are in memory.
+    pub(super) fn busy(&self) -> Destinations {
+        let busy = self.queues.iter().enumerate().filter(|(_, queue)| !queue.is_idle());
+        busy.map(|(place, _)| DestinationIndex::new(place)).collect()
     }
 
     /// A row in the window must wait in the table for this destination, or failed there.
@@ -368,13 +372,6 @@ impl Keys {
         self.looks.retain(|key| records.get(key.0).is_some());
         self.remembered.retain(|key| records.get(key.0).is_some());
         self.unread.retain(|(of, _), _| *of != lane);
-    }
-
-    /// Whether a key would be looked at if these paused too.
-    pub(super) fn any_waits_for(&self, paused: Destinations, silent: Destinations) -> bool {
-        let with_these = paused.with(silent);
-        let mut waiting = self.records.values().filter(|record| !record.looking && !record.aside.is_empty());
-        waiting.any(|record| !record.can_look(paused) && record.can_look(with_these))
     }
 
     /// The keys of which something may wait in the table.

@@ -384,17 +384,16 @@ impl Machine {
         self.keys.goes_on(mark, self.reads.any_before(mark), paused);
     }
 
-    /// Whether a destination that answers nothing keeps a row in memory that failed or waits in the table elsewhere, or a key
-    /// from being looked at for the others.
+    /// Whether a destination that answers nothing keeps a row in memory that failed or waits in the table elsewhere.
     fn keeps_from_the_table(&self, now: Tick) -> bool {
         let outlets = self.outlets.iter().enumerate();
         let silent = outlets.filter(|(_, outlet)| !outlet.is_silent && outlet.answers_nothing(now));
         let silent: Destinations = silent.map(|(place, _)| DestinationIndex::new(place)).collect();
-        !silent.is_empty() && (self.window.any_for_the_table(silent) || self.keys.any_waits_for(self.paused(), silent))
+        !silent.is_empty() && self.window.any_for_the_table(silent)
     }
 
     /// A broker that takes calls and does not answer is as far away as one that refuses them, and says so much later: while
-    /// it fills the window, or keeps others from the table, and another destination owes no answer for so long, it counts as
+    /// it fills the window, or keeps rows from the table, and another destination owes no answer for so long, it counts as
     /// paused.
     fn notice_silence(&mut self, now: Tick) {
         let answers = |place: &DestinationIndex| {
