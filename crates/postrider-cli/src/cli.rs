@@ -45,11 +45,11 @@ pub(crate) struct Global {
     /// The configuration file [default: postrider.toml, if it is there; variable POSTRIDER_CONFIG]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Where messages wait: sqlite:FILE, postgres://user@host/database or mysql://user@host/database
+    /// Where messages wait: postgres://user@host/database, sqlite:FILE, or what else --version --verbose lists
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) store: Option<String>,
-    /// Where messages go, in place of every [broker] of the file: stdout:, file:PATH, http(s)://..., nats://...,
-    /// kafka://...
+    /// Where messages go, in place of every [broker] of the file: stdout:, file:PATH, http(s)://..., nats://..., or what
+    /// else --version --verbose lists
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) broker: Option<String>,
     /// How much is logged, to standard error
