@@ -103,6 +103,9 @@ fn resumed(waiting: &[i64]) -> Hand {
     let look = hand.read(a_look).expect("what waited for the one that goes on is looked at");
     hand.answer(look, waiting.iter().map(|id| only(PAUSES, aside(*id, "k"))).collect(), true);
     hand.give_to(|wanted| matches!(wanted, Wanted::Walk(..)), vec![aside(20, "k")]);
+    let next = hand.read(|_| true).expect("it goes on reading");
+    assert!(!a_look(&next.wanted), "it is known that nothing of it waits where it could go now");
+    hand.answer(next, Vec::new(), false);
     hand
 }
 
