@@ -408,6 +408,18 @@ pub(crate) mod tests {
         }
     }
 
+    /// Until one of them finds nothing.
+    #[tokio::test(start_paused = true)]
+    async fn one_round_archives_and_removes_all_that_is_past_its_time_batch_by_batch() {
+        for (count, batches) in [(0, 1), (1_000, 2), (2_500, 4)] {
+            let (store, archive) = (delivered(count).await, Arc::new(Kept::default()));
+            let house = House::archiving(&store, &archive, |_| Trouble::None);
+            sleep(ROUND / 2).await;
+            assert_eq!((house.moments("past").len(), past(&store).await.len()), (batches, 0), "{count}");
+            assert_eq!(archive.rows.lock().unwrap().len(), count);
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn dead_letters_alone_are_pruned_too() {
         let store = MemoryStore::new(LaneCount::ONE, History::Off);

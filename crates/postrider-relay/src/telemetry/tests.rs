@@ -155,6 +155,12 @@ fn a_store_that_does_not_answer_is_a_warning() {
 }
 
 #[test]
+fn what_could_not_be_archived_is_a_warning_with_its_cause() {
+    let line = logged(|| not_archived(&Error::new(ErrorKind::Unavailable, "the disk is full"))).concat();
+    assert!(line.starts_with("WARN ") && line.contains("the disk is full") && line.contains("stays"), "{line}");
+}
+
+#[test]
 fn what_a_check_found_is_a_warning_unless_it_is_good() {
     let of = |level| Finding { level, subject: "s".to_owned(), found: "f".to_owned(), advice: "a".into() };
     let lines = logged(|| findings(&out(), &[Level::Good, Level::Warning, Level::Failure].map(of)));
