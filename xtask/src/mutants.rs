@@ -294,12 +294,25 @@ fn judge(tree: &Tree, field: &Field, asked: &Asked<'_>, commit: &str) -> Result<
             .env("CARGO_PROFILE_DEV_OPT_LEVEL", round.optimised);
         command.env("RUSTC_BOOTSTRAP", "1").env("RUST_BACKTRACE", "0").env_remove("CARGO_TARGET_DIR");
         ended(&mut command)?;
+        count_as_caught(&folder.join("mutants.out"))?;
         found = Found::read(field.package, commit, &folder.join("mutants.out"))?;
         if asked.report {
             found.keep(tree)?;
         }
     }
     Ok(found)
+}
+
+/// Out of time is caught, because a test waits for something that never comes: cargo-mutants would judge it again in every
+/// round, and take the whole time each time.
+fn count_as_caught(out: &Path) -> Result<()> {
+    let [late, caught] = ["timeout.txt", "caught.txt"].map(|name| out.join(name));
+    if late.exists() {
+        let both = fs::read_to_string(&caught)? + &fs::read_to_string(&late)?;
+        fs::write(caught, both)?;
+        fs::remove_file(late)?;
+    }
+    Ok(())
 }
 
 /// Exit codes 2 and 3 tell of survivors and of mutants that ran out of time.
@@ -324,13 +337,13 @@ struct Found {
 
 impl Found {
     /// What cargo-mutants left in its folder, of this round and of those before, in whose list it does not tell those that
-    /// could not be built from those that were caught. Out of time is caught: a test waits for something that never comes.
+    /// could not be built from those that were caught.
     fn read(package: &str, commit: &str, folder: &Path) -> Result<Self> {
         let lines = |name: &str| -> Result<Vec<String>> {
             let file = folder.join(name);
             Ok(if file.exists() { fs::read_to_string(file)?.lines().map(str::to_owned).collect() } else { Vec::new() })
         };
-        let ended = ["caught.txt", "timeout.txt", "unviable.txt", "previously_caught.txt"];
+        let ended = ["caught.txt", "unviable.txt", "previously_caught.txt"];
         let caught = ended.iter().map(|name| Ok(lines(name)?.len())).sum::<Result<_>>()?;
         let missed = lines("missed.txt")?.iter().map(|line| Mutant::read(line)).collect::<Result<_>>()?;
         Ok(Self { package: package.to_owned(), commit: commit.to_owned(), caught, missed })
