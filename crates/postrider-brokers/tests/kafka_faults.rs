@@ -157,6 +157,26 @@ async fn what_passes_by_itself_is_retried_by_the_client_in_order_and_without_rep
     assert_eq!(found.len(), 41, "a repeat in quiet running");
 }
 
+/// librdkafka takes the answer to a later request for that of all before it. A server that knows nothing yet of the producer
+/// in that partition stores whatever comes first, so that this loses the message whose request it had refused.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_is_not_accepted_because_a_later_one_was() {
+    let cluster = cluster(1, 1);
+    cluster.broker_round_trip_time(1, Duration::from_millis(300)).unwrap();
+    let broker = open(&config(&cluster).option("timeout", "20s").option("producer.batch.num.messages", "1")).unwrap();
+    until_accepted(&broker, of_key("warm", &["warm"])).await;
+    cluster.request_errors(RDKafkaApiKey::Produce, &[RDKafkaRespErr::RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION, OK]);
+    let batch: Vec<Outgoing> = [of_key("a", &["a"]), of_key("b", &["b"])].concat();
+    let results = broker.publish(&batch).await;
+    let stored = log(&cluster).await;
+    for (outgoing, result) in batch.iter().zip(&results) {
+        let text = String::from_utf8_lossy(&outgoing.message.payload).into_owned();
+        let is_accepted = matches!(result, Published::Accepted(_));
+        assert!(!is_accepted || stored.contains(&text), "{text} was accepted, and only {stored:?} is there");
+    }
+    assert_eq!(told(&results), ["unknown", "ok"], "{results:?}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_changes_during_a_batch_loses_and_reorders_nothing() {
     let cluster = cluster(3, 2);
