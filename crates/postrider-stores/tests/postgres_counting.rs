@@ -33,6 +33,8 @@ async fn what_is_gone_and_cannot_be_vacuumed_is_passed_by_the_primary_key_alone(
              analyze postrider_outbox",
         )
         .await;
+    // The server is told what a session read when that ends.
+    outbox.sessions_ended().await;
     let before = scans(&outbox).await;
     let mut operator = outbox.operator().await;
     let status = operator.status(10).await.unwrap();

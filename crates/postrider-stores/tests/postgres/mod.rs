@@ -140,13 +140,13 @@ impl Outbox {
         }
     }
 
-    /// Waits until the sessions of the relays have ended: then their counters are told.
+    /// Waits until every session of the relays and of psql has ended: then their counters are told.
     pub async fn sessions_ended(&self) {
-        let gone = format!(
-            "select count(*) = 0 from pg_stat_activity where datname = '{}' and application_name = 'postrider'",
-            self.database
-        );
-        while self.sql(&gone).await != "t" {
+        const GONE: &str = "select count(*) = 0 from pg_stat_activity where datname = current_database() \
+                            and application_name in ('postrider', 'psql') and pid <> pg_backend_pid()";
+        let until = Instant::now() + Duration::from_secs(20);
+        while self.sql(GONE).await != "t" {
+            assert!(Instant::now() < until, "a session does not end");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
