@@ -13,8 +13,9 @@ pub(crate) fn word(row: &RowView, now: Timestamp) -> &'static str {
         None => "unreadable",
         Some(RowState::Dead) => "dead",
         Some(RowState::Holding) => "holding",
+        // In the table, until the destination of dead letters is back, or in memory.
+        Some(RowState::Pending | RowState::SetAside) if row.dead_reason.is_some() => "forwarding",
         Some(RowState::SetAside) => "set aside",
-        Some(RowState::Pending) if row.dead_reason.is_some() => "forwarding",
         Some(RowState::Pending) if row.next_attempt_at.is_some() => "retrying",
         Some(RowState::Pending) if row.message.deliver_at.is_some_and(|at| at.0 > now.0) => "delayed",
         Some(RowState::Pending) => "pending",

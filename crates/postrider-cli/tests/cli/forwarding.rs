@@ -66,6 +66,12 @@ async fn while_the_dead_letters_go_nowhere_nothing_is_lost_and_nothing_else_wait
     });
     assert!(told.contains("owed to: dead-letters"), "{told}");
     drop(relay);
+    // As where a row of its key had been set aside for the same pause before.
+    let outbox = rusqlite::Connection::open(place.path("app.db")).unwrap();
+    outbox.execute("update postrider_outbox set state = 2, next_attempt_at = null", []).unwrap();
+    drop(outbox);
+    let told = place.on(&["explain", &id]).out;
+    assert!(told.contains("forwarding: given up for attempts"), "{told}");
     configure(&place, &receiver, "file:dead.jsonl");
     place.on(&["relay", "--until-empty", "--admin-listen", "off"]).good();
     assert_eq!(lines(&place.path("dead.jsonl"))[0]["id"], id.as_str());
