@@ -74,5 +74,7 @@ async fn while_the_dead_letters_go_nowhere_nothing_is_lost_and_nothing_else_wait
     assert!(told.contains("forwarding: given up for attempts"), "{told}");
     configure(&place, &receiver, "file:dead.jsonl");
     place.on(&["relay", "--until-empty", "--admin-listen", "off"]).good();
-    assert_eq!(lines(&place.path("dead.jsonl"))[0]["id"], id.as_str());
+    let letter = &lines(&place.path("dead.jsonl"))[0];
+    assert_eq!((letter["id"].as_str(), &letter["headers"]["postrider-dead-reason"]), (Some(&*id), &"attempts".into()));
+    assert_eq!(place.on(&["dead", "list", "--json"]).good().json()["total"], 1);
 }
