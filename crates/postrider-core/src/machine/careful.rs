@@ -18,7 +18,6 @@
 //! to the table untried, because its destination pauses or it stands behind another one, comes as a head again.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
 
 use super::Machine;
 use super::destinations::{DestinationIndex, Destinations};
@@ -550,8 +549,6 @@ impl Machine {
             return;
         }
         entry.care = Care::Taken;
-        // Of a row to be forwarded the head does not tell why it was given up.
-        entry.given_up = entry.given_up.take().or(row.given_up.map(Arc::new));
         match row.content {
             Content::Message(message) => entry.message = Some(message),
             Content::Malformed { id: message, reason, .. } => return self.bury_malformed(id, message, reason),

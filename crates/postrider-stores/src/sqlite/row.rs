@@ -34,12 +34,14 @@ macro_rules! columns {
 }
 pub(super) use columns;
 
-/// The columns of [`decode_head`], in the places that [`decode`] knows, without what a payload or a long text needs.
+/// The columns of [`decode_head`], in the places that [`decode`] knows, without what a payload or a long text needs; of a row
+/// that is to be forwarded with why it was given up.
 macro_rules! columns_of_head {
     ($rest:literal) => {
         concat!(
             r#"select id, message_id, topic, key, x'', null, null, null, created_at, deliver_at, expires_at, null, state,
-  attempts, last_attempt_at, next_attempt_at, waiting_for, progress, null, null, null, suspicion, retry is not null from "{p}outbox" "#,
+  attempts, last_attempt_at, next_attempt_at, waiting_for, progress,
+  case when dead_reason is not null then errors end, null, dead_reason, suspicion, retry is not null from "{p}outbox" "#,
             $rest
         )
     };

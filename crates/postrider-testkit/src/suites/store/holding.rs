@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use postrider_core::{
-    Closed, DeadFilter, DeadReason, DestinationName, Key, Message, MessageId, Outcome, Position, Retention, Row, RowId,
-    RowState,
+    Closed, Content, DeadFilter, DeadReason, DestinationName, HeldLane, Key, Message, MessageId, Outcome, Position,
+    Retention, Row, RowId, RowState, Start,
 };
 
 use super::StoreHarness;
@@ -168,6 +168,10 @@ pub async fn a_row_to_be_forwarded_keeps_its_reason_and_holds_back_nothing(harne
     let given_up = page.rows[0].given_up.clone().unwrap();
     assert_eq!((given_up.reason, given_up.attempts), (DeadReason::Expired, 7));
     assert!(given_up.error.contains("d: never"), "{given_up:?}");
+    let after_a_death = HeldLane { start: Start::Careful, ..lane };
+    let page = bench.source.key(after_a_death, row.key().unwrap(), ROOM).await.unwrap();
+    assert!(matches!(page.rows[0].content, Content::Head(_)), "{:?}", page.rows[0]);
+    assert_eq!(page.rows[0].given_up.as_ref(), Some(&given_up), "its head tells why too");
     bench.settle(&[settlement(&row, forward(Duration::ZERO))]).await;
     let due = bench.due().await;
     assert_eq!((due[0].id, &due[0].waiting_for), (row.id, &Some(vec![letters])));
