@@ -148,25 +148,16 @@ fn a_message_that_failed_at_one_destination_is_tried_again_there_while_another_o
     let flight = hand.flight_to(WORKS, 2);
     hand.publish(flight, Some(ErrorKind::Rejected));
     while hand.now < Tick::ZERO + Duration::from_secs(4) {
-        until_the_next_read(&mut hand);
+        hand.until_the_next_read();
     }
     assert_eq!(recorded(&mut hand), [(2, true)]);
-}
-
-fn until_the_next_read(hand: &mut Hand) {
-    match hand.read.take() {
-        Some(read) => hand.answer(read, Vec::new(), false),
-        None => hand.wait(),
-    }
 }
 
 /// What waits for the one that pauses fills a page by its weight, and would fill the next one.
 #[test]
 fn a_look_that_brings_nothing_but_heavy_rows_that_cannot_go_is_followed_by_one_for_more_bytes() {
     let mut hand = Hand::with(2, |settings| settings.window_bytes = 100);
-    hand.give_new(vec![only(PAUSES, row(9, None))]);
-    let flight = hand.flight(9);
-    hand.publish(flight, Some(ErrorKind::Unavailable));
+    hand.pause(PAUSES, 9);
     hand.give_new(vec![Row { closed: Closed::ForAll, ..row(50, Some("k")) }]);
     hand.settle();
     hand.settled(&[50]);

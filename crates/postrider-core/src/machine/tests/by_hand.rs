@@ -67,21 +67,6 @@ pub fn a_look(wanted: &Wanted) -> bool {
     matches!(wanted, Wanted::Key(..))
 }
 
-/// How often a key is looked at in the time that passes until this moment; no read finds anything.
-pub fn looks_within(hand: &mut Hand, time: Duration) -> usize {
-    let mut looks = 0;
-    while hand.now < Tick::ZERO + time {
-        match hand.read.take() {
-            Some(read) => {
-                looks += usize::from(a_look(&read.wanted));
-                hand.answer(read, Vec::new(), false);
-            }
-            None => hand.wait(),
-        }
-    }
-    looks
-}
-
 /// The destination that works, where another one pauses.
 pub const WORKS: usize = 0;
 /// The one that pauses.
@@ -149,11 +134,16 @@ impl Hand {
     /// The one destination works, the other pauses.
     pub fn beside_a_pause() -> Self {
         let mut hand = Self::new(2);
-        hand.give_new(vec![only(PAUSES, row(9, None))]);
-        let flight = hand.flight(9);
-        hand.publish(flight, Some(ErrorKind::Unavailable));
-        assert!(hand.machine.destinations()[PAUSES].paused.is_some());
+        hand.pause(PAUSES, 9);
         hand
+    }
+
+    /// A destination turns out to be away with this row, which is owed to it alone.
+    pub fn pause(&mut self, destination: usize, row_id: i64) {
+        self.give_new(vec![only(destination, row(row_id, None))]);
+        let flight = self.flight(row_id);
+        self.publish(flight, Some(ErrorKind::Unavailable));
+        assert!(self.machine.destinations()[destination].paused.is_some());
     }
 
     pub fn gain(&mut self) {
@@ -208,6 +198,14 @@ impl Hand {
     pub fn wait(&mut self) {
         self.now = self.machine.wake_at(self.now).max(self.now + Duration::from_micros(1));
         self.act();
+    }
+
+    /// The read under way finds nothing; where there is none, time passes.
+    pub fn until_the_next_read(&mut self) {
+        match self.read.take() {
+            Some(read) => self.answer(read, Vec::new(), false),
+            None => self.wait(),
+        }
     }
 
     pub fn answer(&mut self, read: Read, rows: Vec<Row>, more: bool) {

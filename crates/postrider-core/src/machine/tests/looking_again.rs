@@ -64,9 +64,7 @@ fn a_key_whose_delivered_row_is_not_recorded_yet_is_looked_at_once_and_again_whe
 #[test]
 fn where_a_look_brought_only_what_waits_for_a_pause_the_next_one_is_made_when_the_pause_is_over() {
     let mut hand = Hand::with(2, |settings| settings.ordering = Ordering::Everything);
-    hand.give_new(vec![only(1, row(1, None))]);
-    let flight = hand.flight(1);
-    hand.publish(flight, Some(ErrorKind::Unavailable));
+    hand.pause(1, 1);
     hand.lose();
     hand.gain();
     let walk = hand.read(a_walk).unwrap();
@@ -80,23 +78,15 @@ fn where_a_look_brought_only_what_waits_for_a_pause_the_next_one_is_made_when_th
 }
 
 /// Two of three pause, and the key has a row in memory for the one that is still away when the other is back.
-fn a_look_brought_what_waits_for_one_pause_beside_a_row_that_waits_for_another() -> Hand {
+#[test]
+fn what_waited_for_a_pause_that_is_over_is_looked_at_though_another_row_of_its_key_waits_for_a_longer_one() {
     let mut hand = Hand::with(3, |settings| settings.sweep_round = Duration::from_secs(1));
-    for (destination, id) in [(1, 8), (2, 9)] {
-        hand.give_new(vec![only(destination, row(id, None))]);
-        let flight = hand.flight(id);
-        hand.publish(flight, Some(ErrorKind::Unavailable));
-    }
+    hand.pause(1, 8);
+    hand.pause(2, 9);
     hand.give_new(vec![only(2, row(5, Some("k")))]);
     hand.give_to(a_walk, vec![aside(1, "k")]);
     hand.give_to(a_look, vec![only(1, aside(1, "k"))]);
     assert_eq!(sent(&hand), [(1, vec![8]), (2, vec![9])], "nothing but the probes");
-    hand
-}
-
-#[test]
-fn what_waited_for_a_pause_that_is_over_is_looked_at_though_another_row_of_its_key_waits_for_a_longer_one() {
-    let mut hand = a_look_brought_what_waits_for_one_pause_beside_a_row_that_waits_for_another();
     let probe = hand.flight(8);
     hand.publish(probe, None);
     hand.give_to(a_walk, vec![aside(1, "k")]);
@@ -108,9 +98,7 @@ fn what_waited_for_a_pause_that_is_over_is_looked_at_though_another_row_of_its_k
 #[test]
 fn a_look_is_made_once_though_a_row_of_its_key_is_on_its_way_to_the_table_for_a_pause() {
     let mut hand = Hand::with(2, |settings| settings.sweep_round = Duration::from_secs(1));
-    hand.give_new(vec![only(1, row(9, None))]);
-    let flight = hand.flight(9);
-    hand.publish(flight, Some(ErrorKind::Unavailable));
+    hand.pause(1, 9);
     hand.give_to(a_walk, vec![aside(1, "k")]);
     hand.give_to(a_look, vec![only(1, aside(1, "k"))]);
     hand.give_new(vec![row(3, Some("k"))]);
