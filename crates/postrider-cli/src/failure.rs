@@ -48,10 +48,16 @@ impl Failure {
         Self { what: what.into(), next: next.into(), exit: Exit::Bad }
     }
 
+    /// What the other side said, where it says what to do.
+    fn advised(error: &Error) -> Option<Self> {
+        let step = error.advice()?;
+        Some(Self { what: one_line(&error.story()), next: one_line(step), exit: Exit::Unknown })
+    }
+
     /// What the store said.
     pub(crate) fn store(error: &Error) -> Self {
-        if let Some(step) = error.advice() {
-            return Self { what: one_line(&error.story()), next: one_line(step), exit: Exit::Unknown };
+        if let Some(advised) = Self::advised(error) {
+            return advised;
         }
         let next = match error.kind() {
             ErrorKind::Unavailable => {
@@ -92,8 +98,8 @@ impl Failure {
     /// What a broker said.
     pub(crate) fn broker(error: &Error) -> Self {
         let what = one_line(&error.story());
-        if let Some(step) = error.advice() {
-            return Self { what, next: one_line(step), exit: Exit::Unknown };
+        if let Some(advised) = Self::advised(error) {
+            return advised;
         }
         let next = match error.kind() {
             ErrorKind::Config if what.contains("not supported yet") => NOT_YET,

@@ -63,10 +63,14 @@ impl Place {
 
 /// What to do when a topic is missing.
 pub(super) fn no_topic(shown: &str, topic: &str) -> String {
+    format!("no topic {topic:?} at {shown}; create it: {}", creation(topic))
+}
+
+/// The command that creates a topic.
+pub(super) fn creation(topic: &str) -> String {
     format!(
-        "no topic {topic:?} at {shown}; create it: kafka-topics.sh --create --topic {topic} --bootstrap-server HOST:9092 \
-         --partitions 6 --replication-factor 3 --config min.insync.replicas=2 (one server alone: --replication-factor 1, \
-         no --config)"
+        "kafka-topics.sh --create --topic {topic} --bootstrap-server HOST:9092 --partitions 6 --replication-factor 3 \
+         --config min.insync.replicas=2 (one server alone: --replication-factor 1, no --config)"
     )
 }
 

@@ -4,6 +4,7 @@ use postrider_core::{DestinationTemplate, Error, ErrorKind, Finding, Result, Top
 
 use super::findings;
 use super::link::Link;
+use super::place;
 use super::settings::Settings;
 
 /// The most topics of one route that are looked at.
@@ -29,12 +30,8 @@ pub(super) async fn look(
     if taken.is_empty() {
         let example = destination.patterns("orders.placed").and_then(|places| places.first().cloned());
         let text = format!("no topic at {} takes what the route sends for {topics}", settings.shown);
-        let step = format!(
-            "create those that are sent to, such as: kafka-topics.sh --create --topic {} --bootstrap-server HOST:9092 \
-             --partitions 6 --replication-factor 3 --config min.insync.replicas=2 (one server alone: \
-             --replication-factor 1, no --config)",
-            example.unwrap_or_else(|| destination.for_topic("orders.placed"))
-        );
+        let example = example.unwrap_or_else(|| destination.for_topic("orders.placed"));
+        let step = format!("create those that are sent to, such as: {}", place::creation(&example));
         return Err(Error::new(ErrorKind::Config, text).advise(step));
     }
     let mut findings = Vec::new();
