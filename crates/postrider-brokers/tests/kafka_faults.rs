@@ -148,8 +148,8 @@ async fn what_passes_by_itself_is_retried_by_the_client_in_order_and_without_rep
             E::RD_KAFKA_RESP_ERR__TRANSPORT,
         ],
     );
-    // Two keys, one in each partition, so that no request follows one that failed: the mock stores it all the same, where a
-    // real server refuses what does not come next, and librdkafka takes its answer for that of all before it.
+    // Two keys, one in each partition, so that no request follows one that failed: the mock stores it all the same, librdkafka
+    // takes its answer for that of all before it, and that is no acceptance.
     let results = broker.publish(&numbered(2, 20)).await;
     assert!(told(&results).iter().all(|told| *told == "ok"), "{results:?}");
     let found = kafka_log::read(&cluster.bootstrap_servers(), TOPIC).await;
@@ -175,6 +175,30 @@ async fn a_message_is_not_accepted_because_a_later_one_was() {
         assert!(!is_accepted || stored.contains(&text), "{text} was accepted, and only {stored:?} is there");
     }
     assert_eq!(told(&results), ["unknown", "ok"], "{results:?}");
+}
+
+/// Requests of other keys follow those that fail, in the same partitions.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_passes_by_itself_loses_and_reorders_nothing_of_many_keys() {
+    use RDKafkaRespErr as E;
+    let cluster = cluster(3, 2);
+    let broker = open(&config(&cluster).option("timeout", "20s").option("producer.batch.num.messages", "1")).unwrap();
+    for _ in 0..4 {
+        cluster.request_errors(
+            RDKafkaApiKey::Produce,
+            &[
+                E::RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION,
+                OK,
+                OK,
+                E::RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS,
+                E::RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+                OK,
+                E::RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE,
+            ],
+        );
+    }
+    until_accepted(&broker, numbered(8, 10)).await;
+    in_order(&kafka_log::read(&cluster.bootstrap_servers(), TOPIC).await, 8, 10);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
