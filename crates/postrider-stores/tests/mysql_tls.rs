@@ -8,7 +8,7 @@ use std::process::Command;
 
 use postrider_core::ErrorKind;
 use postrider_stores::mysql::{MysqlOptions, migrate_check};
-use postrider_testkit::servers::mariadb::Mariadb;
+use postrider_testkit::servers::mariadb::{Family, Mariadb};
 use postrider_testkit::servers::process::{Folder, own};
 
 /// Makes an authority and a certificate for `localhost` with the `openssl` program.
@@ -65,7 +65,7 @@ async fn a_certificate_is_believed_only_from_a_known_authority_and_for_the_right
 
 #[tokio::test]
 async fn encryption_that_was_asked_for_is_never_given_up() {
-    let server = Mariadb::start_with(&["--skip-ssl"]).await.unwrap();
+    let server = Mariadb::start_with(&[Family::asked().unwrap().without_tls()]).await.unwrap();
     for mode in ["require", "verify-full"] {
         let error = check(&format!("{}?sslmode={mode}", server.url_for("mysql"))).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Config, "{error}");

@@ -52,6 +52,20 @@ async fn the_procedure_writes_what_it_is_given_and_tells_the_id() {
     assert_eq!(message(&rows[1]).id.to_string(), "0192aaaa-bbbb-4ccc-8ddd-eeeeffff0001");
 }
 
+#[tokio::test]
+async fn texts_of_headers_may_look_like_members_and_be_as_long_as_they_may_be() {
+    let outbox = Outbox::fresh().await;
+    let mut connection = outbox.connection().await;
+    let long = "\\\\\"a\\\\\": {:} ".repeat(8_192 / 10);
+    let texts: Vec<String> = (0..64).map(|n| format!("\"h{n}\": \"{long}\"")).collect();
+    let arguments = format!("'t', null, 'x', '{{{}}}', null, null, null, null", texts.join(", "));
+    call(&mut connection, &arguments).await.unwrap();
+    let rows = Relay::joined(&outbox.store).await.read_all().await;
+    let headers = &message(&rows[0]).headers;
+    assert_eq!(headers.iter().count(), 64);
+    assert!(headers.iter().all(|(_, text)| text.starts_with("\"a\": {:} \"a\"")), "{headers:?}");
+}
+
 /// As the SDK refuses it, whatever the mode of the session: nothing is cut down to fit.
 #[tokio::test]
 async fn the_procedure_refuses_what_is_no_message_in_strict_sessions_and_others() {
@@ -80,6 +94,7 @@ async fn the_procedure_refuses_what_is_no_message_in_strict_sessions_and_others(
             ("'t', null, 'x', 'x', null, null, null, null".to_owned(), "objects"),
             ("'t', null, 'x', '{\"a\": 1}', null, null, null, null".to_owned(), "have text"),
             ("'t', null, 'x', '{\"a\": \"1\", \"a\": \"2\"}', null, null, null, null".to_owned(), "name of its own"),
+            ("'t', null, 'x', '{\"a\": \"1\", \"\\\\u0061\": \"2\"}', null, null, null, null".to_owned(), "name of its own"),
             ("'t', null, 'x', '{\"bad name\": \"v\"}', null, null, null, null".to_owned(), "the name"),
             ("'t', null, 'x', '{\"Postrider-id\": \"v\"}', null, null, null, null".to_owned(), "the name"),
             ("'t', null, 'x', '{\"a\": \"x\\\\r\\\\ny\"}', null, null, null, null".to_owned(), "control"),

@@ -14,10 +14,11 @@ const BLUR: i64 = 3;
 /// What an insert may take behind its wait for a lock.
 const BEYOND: Duration = Duration::from_secs(10);
 
-/// The next number is what a table that was emptied, restored or lost its last numbers in a crash draws again.
+/// The next number is what a table that was emptied, restored or lost its last numbers in a crash draws again. Of one that
+/// has drawn none MySQL says null.
 const LOOK: &str = "\
 select @@server_id, @@hostname, @@port, unix_timestamp(), @@global.innodb_lock_wait_timeout,
-       (select auto_increment from information_schema.tables where table_schema = database() and table_name = ?)";
+       (select coalesce(auto_increment, 1) from information_schema.tables where table_schema = database() and table_name = ?)";
 
 /// Everybody may ask so, on both servers.
 const UPTIME: &str = "show global status like 'Uptime'";

@@ -45,7 +45,8 @@ impl MysqlOptions {
     /// same.
     ///
     /// `sslmode` is `disable`, `prefer`, `require` or `verify-full`; without it `verify-full`, or `prefer` for a
-    /// loopback host or a socket. The names of the database's own tools, `ssl-mode` and `ssl-ca`, mean the same.
+    /// loopback host. Over a socket nothing is encrypted. The names of the database's own tools, `ssl-mode` and `ssl-ca`,
+    /// mean the same.
     ///
     /// # Errors
     /// `Config` when the URL cannot be read.
@@ -75,10 +76,17 @@ impl MysqlOptions {
         }
         let host = opts.ip_or_hostname().trim_matches(['[', ']']);
         let is_loopback = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
-        let is_local = socket.is_some() || is_loopback;
         if socket.is_some() && matches!(mode, Some(Encryption::Required | Encryption::Verified)) {
             return Err(refused("nothing is encrypted over a socket; leave sslmode or socket out"));
         }
+        let is_local = socket.is_some() || is_loopback;
+        let encryption = match mode {
+            // Where the server offers TLS the driver would ask for it over a socket too, and not speak it.
+            _ if socket.is_some() => Encryption::Disabled,
+            Some(mode) => mode,
+            None if is_loopback => Encryption::Preferred,
+            None => Encryption::Verified,
+        };
         let place = match &socket {
             Some(socket) => format!("{socket}/{database}"),
             None => format!("{}:{}/{database}", opts.ip_or_hostname(), opts.tcp_port()),
@@ -93,7 +101,7 @@ impl MysqlOptions {
         Ok(Self {
             opts: builder.into(),
             place,
-            encryption: mode.unwrap_or(if is_local { Encryption::Preferred } else { Encryption::Verified }),
+            encryption,
             is_local,
             root_certificates,
             names: Names::default(),
@@ -157,7 +165,7 @@ mod tests {
             ("mysql://u@127.0.0.1/d", Encryption::Preferred),
             ("mysql://u@[::1]:7/d", Encryption::Preferred),
             ("mariadb://u@localhost:7/d", Encryption::Preferred),
-            ("mariadb://u@db.example.com/d?socket=/run/s.sock", Encryption::Preferred),
+            ("mariadb://u@db.example.com/d?socket=/run/s.sock&sslmode=prefer", Encryption::Disabled),
             ("mysql://u@localhost/d?sslmode=verify-full", Encryption::Verified),
             ("mysql://u@db.example.com/d?ssl-mode=REQUIRED", Encryption::Required),
             ("mysql://u@db.example.com/d?ssl-mode=VERIFY_IDENTITY", Encryption::Verified),

@@ -16,8 +16,8 @@ create table if not exists {outbox} (
   id              bigint not null auto_increment primary key,
   message_id      varchar(64) not null default (lower(concat(
                     insert(lpad(hex(timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)) div 1000), 12, '0'), 9, 0, '-'),
-                    '-7', substr(md5(uuid()), 1, 3), '-', substr('89ab', 1 + floor(rand() * 4), 1),
-                    substr(md5(uuid()), 4, 3), '-', substr(md5(uuid()), 10, 12)))),
+                    '-7', substr(sha2(uuid(), 224), 1, 3), '-', substr('89ab', 1 + floor(rand() * 4), 1),
+                    substr(sha2(uuid(), 224), 4, 3), '-', substr(sha2(uuid(), 224), 10, 12)))),
   lane            smallint unsigned as (crc32(coalesce(`key`, message_id)) mod <lanes>) stored,
   topic           text not null,
   `key`           text,

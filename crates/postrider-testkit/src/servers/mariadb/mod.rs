@@ -1,9 +1,11 @@
-//! MariaDB: private servers with a password, on a free port of 127.0.0.1.
+//! MariaDB, or MySQL in its place: private servers with a password, on a free port of 127.0.0.1.
 //!
 //! [`shared`] gives one server per test binary; every test takes a [`Mariadb::create_database`] of its own. Tests that
 //! crash or restart the server, or need other settings, start one for themselves with [`Mariadb::start_with`].
 //!
-//! MySQL 8 is not to be had as a package of Debian: what is tested with this server says nothing about that one.
+//! The same tests run against both: which one is started [`Family::VARIABLE`] says.
+
+mod family;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,7 +14,8 @@ use std::time::Duration;
 use tokio::process::Command;
 use tokio::sync::OnceCell;
 
-use super::process::{Folder, Process, Recipe, ServerError, Signal, find, free_port};
+pub use self::family::Family;
+use super::process::{Folder, Process, ServerError, Signal, find, free_port};
 
 /// The name of the server's administrator.
 pub const USER: &str = "root";
@@ -27,6 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(40);
 /// One private server, ended and removed on drop.
 #[derive(Debug)]
 pub struct Mariadb {
+    family: Family,
     process: Process,
     port: u16,
     client: PathBuf,
@@ -58,22 +62,15 @@ impl Mariadb {
     /// # Errors
     /// When MariaDB is not installed or does not start.
     pub async fn start_with(settings: &[&str]) -> Result<Self, ServerError> {
-        let (server, client) = (find("mariadbd", &[], PACKAGE)?, find("mariadb", &[], PACKAGE)?);
-        let (folder, port) = (Folder::create()?, free_port()?);
-        Recipe::new(find("mariadb-install-db", &[], PACKAGE)?, folder.path())
-            .args([
-                "--no-defaults",
-                "--auth-root-authentication-method=normal",
-                "--skip-test-db",
-                "--skip-name-resolve",
-            ])
-            .args([format!("--datadir={}", data(&folder).display()), temporary(&folder)])
-            .run()?;
+        let family = Family::asked()?;
+        let (client, folder, port) = (find("mariadb", &[], PACKAGE)?, Folder::create()?, free_port()?);
+        family.install(&folder)?.args([format!("--datadir={}", data(&folder).display()), temporary(&folder)]).run()?;
         let init = folder.write(INIT, &users())?;
         // Its own defaults but for sizes: a test must not depend on what a file of the machine says. Two socket folders would
         // be too long for some temporary folder.
-        let mut recipe = Recipe::new(server, folder.path())
-            .args(["--no-defaults", "--bind-address=127.0.0.1", "--skip-name-resolve", "--skip-log-bin"])
+        let mut recipe = family
+            .server(&folder)?
+            .args(["--bind-address=127.0.0.1", "--skip-name-resolve", "--skip-log-bin"])
             .args([format!("--datadir={}", data(&folder).display()), format!("--port={port}")])
             .args([format!("--init-file={}", init.display()), format!("--socket={}", socket(&folder).display())])
             .args([format!("--pid-file={}", folder.path().join("pid").display()), temporary(&folder)])
@@ -81,7 +78,7 @@ impl Mariadb {
         recipe = recipe.args(settings.iter().copied());
         recipe.graceful = Signal::Terminate;
         let process = Process::spawn(recipe)?;
-        let mut server = Self { process, port, client, folder, databases: AtomicU32::new(0) };
+        let mut server = Self { family, process, port, client, folder, databases: AtomicU32::new(0) };
         server.answer().await?;
         Ok(server)
     }
@@ -99,8 +96,13 @@ impl Mariadb {
     }
 
     async fn answer(&mut self) -> Result<(), ServerError> {
-        let (client, port) = (self.client.clone(), self.port);
-        self.process.ready(PATIENCE, async || query(&client, port, "mysql", "select 1").await.is_ok()).await
+        let (client, socket) = (self.client.clone(), self.socket());
+        self.process.ready(PATIENCE, async || query(&client, &socket, "mysql", "select 1").await.is_ok()).await
+    }
+
+    /// Which of the two it is.
+    pub fn family(&self) -> Family {
+        self.family
     }
 
     /// Its port on 127.0.0.1.
@@ -138,7 +140,7 @@ impl Mariadb {
     /// # Errors
     /// What the server said.
     pub async fn sql(&self, database: &str, sql: &str) -> Result<String, ServerError> {
-        query(&self.client, self.port, database, sql).await
+        query(&self.client, &self.socket(), database, sql).await
     }
 
     /// Ends the whole server with SIGKILL, as a crash of the machine would, but for what is in the disk cache.
@@ -166,7 +168,8 @@ fn users() -> String {
     let users = [format!("{USER}@localhost"), format!("{USER}@'127.0.0.1'")];
     let users = users.map(|user| {
         format!(
-            "create or replace user {user} identified by '{PASSWORD}';\ngrant all on *.* to {user} with grant option;\n"
+            "create user if not exists {user};\nalter user {user} identified by '{PASSWORD}';\n\
+             grant all on *.* to {user} with grant option;\n"
         )
     });
     users.concat()
@@ -185,11 +188,11 @@ fn socket(folder: &Folder) -> PathBuf {
     folder.path().join("socket")
 }
 
-async fn query(client: &Path, port: u16, database: &str, sql: &str) -> Result<String, ServerError> {
+async fn query(client: &Path, socket: &Path, database: &str, sql: &str) -> Result<String, ServerError> {
     let done = Command::new(client)
-        .args(["--no-defaults", "--protocol=tcp", "--host=127.0.0.1", "--user", USER, "--batch", "--skip-column-names"])
+        .args(["--no-defaults", "--protocol=socket", "--user", USER, "--batch", "--skip-column-names"])
         .args(["--default-character-set=utf8mb4", "--connect-timeout=10", "--raw"])
-        .args([&format!("--port={port}"), &format!("--execute={sql}"), database])
+        .args([&format!("--socket={}", socket.display()), &format!("--execute={sql}"), database])
         .env("MYSQL_PWD", PASSWORD)
         .kill_on_drop(true)
         .output()
