@@ -94,7 +94,10 @@ async fn the_procedure_refuses_what_is_no_message_in_strict_sessions_and_others(
             ("'t', null, 'x', 'x', null, null, null, null".to_owned(), "objects"),
             ("'t', null, 'x', '{\"a\": 1}', null, null, null, null".to_owned(), "have text"),
             ("'t', null, 'x', '{\"a\": \"1\", \"a\": \"2\"}', null, null, null, null".to_owned(), "name of its own"),
-            ("'t', null, 'x', '{\"a\": \"1\", \"\\\\u0061\": \"2\"}', null, null, null, null".to_owned(), "name of its own"),
+            (
+                "'t', null, 'x', '{\"a\": \"1\", \"\\\\u0061\": \"2\"}', null, null, null, null".to_owned(),
+                "name of its own",
+            ),
             ("'t', null, 'x', '{\"bad name\": \"v\"}', null, null, null, null".to_owned(), "the name"),
             ("'t', null, 'x', '{\"Postrider-id\": \"v\"}', null, null, null, null".to_owned(), "the name"),
             ("'t', null, 'x', '{\"a\": \"x\\\\r\\\\ny\"}', null, null, null, null".to_owned(), "control"),

@@ -264,6 +264,24 @@ async fn an_application_that_empties_the_outbox_stops_nothing() {
 }
 
 #[tokio::test]
+async fn what_is_recorded_of_a_message_is_never_of_another_one_that_got_its_number() {
+    let outbox = start().await;
+    let mut bench = Bench::new(&outbox).await;
+    outbox.write(&[keyed("k"), keyed("k"), keyed("k")]).await;
+    let before = bench.read().await;
+    let application = outbox.application();
+    let anew = "delete from postrider_outbox; update sqlite_sequence set seq = 0 where name = 'postrider_outbox'";
+    application.execute_batch(&format!("begin immediate; {anew}; commit")).unwrap();
+    let after = [keyed("k"), keyed("k")];
+    outbox.write(&after).await;
+    let batch: Vec<_> = before.iter().map(|row| settlement(row, Outcome::Delivered)).collect();
+    let settled = bench.settle(&batch).await;
+    assert_eq!((settled.rows.len(), settled.lanes.is_empty()), (0, false));
+    let left: i64 = application.query_row("select count(*) from postrider_outbox", [], |row| row.get(0)).unwrap();
+    assert_eq!(left, 2);
+}
+
+#[tokio::test]
 async fn an_older_state_of_the_file_is_noticed() {
     let outbox = start().await;
     let mut bench = Bench::new(&outbox).await;

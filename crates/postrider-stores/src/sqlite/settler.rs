@@ -12,6 +12,7 @@ use rusqlite::params;
 
 use super::SqliteOptions;
 use super::link::{Done, Link, Statements, Use};
+use super::source::SEQUENCE;
 use crate::History;
 use crate::failures::{appended, micros};
 
@@ -55,6 +56,7 @@ impl Settler for SqliteSettler {
         let wanted: BTreeSet<Lane> = batch.iter().map(|settlement| settlement.lane).collect();
         let mut leases: Vec<HeldLane> = leases.iter().copied().filter(|held| wanted.contains(&held.lane)).collect();
         let batch = batch.to_vec();
+        let highest = batch.iter().map(|settlement| settlement.row.0).max().unwrap_or(0);
         let settled = self.link.run(move |session| {
             let mut rows = Vec::with_capacity(batch.len());
             let mut rest = batch.as_slice();
@@ -62,6 +64,10 @@ impl Settler for SqliteSettler {
                 let begun = Instant::now();
                 let (held, done) = session.writing("settling", |statements| {
                     let held = still_held(statements, me, &leases)?;
+                    if statements.first(SEQUENCE, [], |row| row.get::<_, i64>(0))?.unwrap_or(0) < highest {
+                        // An application that emptied the outbox made its numbers begin anew: they are of other messages.
+                        return Ok((held, rest.len()));
+                    }
                     let settling = Settling { statements, me, now: statements.now()?, held: &held };
                     let done = settling.some(rest, begun, &mut rows)?;
                     Ok((held, done))
