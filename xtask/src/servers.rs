@@ -260,6 +260,11 @@ fn postgres() -> Option<PathBuf> {
     versions.pop().map(|(_, file)| file).or_else(|| on_path("initdb"))
 }
 
+/// The program of MySQL, where it is unpacked.
+pub fn mysql() -> Option<PathBuf> {
+    mysql::found()
+}
+
 fn mariadb() -> Option<PathBuf> {
     on_path("mariadb-install-db").and_then(|_| on_path("mariadbd"))
 }

@@ -20,6 +20,8 @@ pub struct Binary {
     pub program: PathBuf,
     /// The folder of its package, in which cargo would run it.
     pub folder: PathBuf,
+    /// In a [second run](super::again), the part of the names of its tests that are run.
+    pub again: Option<&'static str>,
 }
 
 #[derive(Deserialize)]
@@ -67,6 +69,7 @@ pub fn binaries(tree: &Tree) -> Result<Vec<Binary>> {
             package: package.clone(),
             program,
             folder: folder.clone(),
+            again: None,
         });
     }
     binaries.sort_by(|a, b| a.name.cmp(&b.name));

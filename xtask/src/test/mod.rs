@@ -1,5 +1,6 @@
 //! `cargo xtask test`: every test once, and one table about them.
 
+mod again;
 mod build;
 mod libtest;
 mod report;
@@ -59,7 +60,8 @@ pub fn main(tree: &Tree, arguments: &[String]) -> Result<ExitCode> {
     };
     let rows = rows::Rows::load(tree)?;
     println!("building the tests");
-    let binaries = build::binaries(tree)?;
+    let mut binaries = build::binaries(tree)?;
+    binaries.extend(again::on_mysql(&binaries));
     println!("built in {}", seconds(started.elapsed()));
     let suites = run::all(tree, &asked, binaries)?;
     let outcome = report::print(tree, &asked, &suites, &rows, &missing)?;

@@ -5,14 +5,15 @@ use std::path::{Path, PathBuf};
 
 use super::rows::{self, Rows};
 use super::run::DOCUMENTATION;
-use super::{Asked, Case, End, Suite};
+use super::{Asked, Case, End, Suite, again};
 use crate::tree::Tree;
 use crate::{Result, table};
 
 /// What a suite can run against; found as a word in the names of program and case.
-const BACKENDS: [&str; 13] = [
+const BACKENDS: [&str; 14] = [
     "pgbouncer",
     "postgres",
+    "mariadb",
     "mysql",
     "sqlite",
     "nats",
@@ -144,8 +145,11 @@ fn backend(suite: &str, case: &str) -> String {
         for part in text.split("::") {
             let is =
                 |backend: &&&str| part == **backend || part.split(['_', '-', ' ', ':']).any(|word| word == **backend);
-            if let Some(found) = BACKENDS.iter().find(is) {
-                return (*found).to_owned();
+            match BACKENDS.iter().find(is) {
+                // One store, and two servers.
+                Some(&("mariadb" | "mysql")) => return again::server(suite).to_owned(),
+                Some(found) => return (*found).to_owned(),
+                None => {}
             }
         }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::build::Binary;
 use super::libtest::{self, Case, End};
-use super::{Asked, Suite};
+use super::{Asked, Suite, again};
 use crate::Result;
 use crate::process::{self, Ran, seconds, tail};
 use crate::tree::Tree;
@@ -53,6 +53,9 @@ pub fn all(tree: &Tree, asked: &Asked, mut binaries: Vec<Binary>) -> Result<Vec<
 }
 
 fn one(tree: &Tree, asked: &Asked, binary: &Binary, logs: &Path) -> (Suite, Duration) {
+    if binary.again.is_some() && !again::is_installed() {
+        return (again::not_run(binary), Duration::ZERO);
+    }
     let mut command = Command::new(&binary.program);
     command.current_dir(&binary.folder).arg("--show-output");
     // What cargo would set; trybuild and the tests that look for files next to their manifest read them.
@@ -61,6 +64,9 @@ fn one(tree: &Tree, asked: &Asked, binary: &Binary, logs: &Path) -> (Suite, Dura
     let limit = lengthen(asked, &mut command);
     if asked.full {
         command.arg("--include-ignored");
+    }
+    if let Some(part) = binary.again {
+        command.env(again::VARIABLE, again::VALUE).arg(part);
     }
     suite(&binary.name, process::run(&mut command, &log(logs, &binary.name), limit))
 }
