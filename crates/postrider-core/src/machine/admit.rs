@@ -462,6 +462,7 @@ impl Machine {
             record.looking = true;
             return self.keys.wait_for(lane, row, key);
         }
+        self.leave_for_what_is_scheduled(key);
         self.review(key);
     }
 

@@ -384,12 +384,12 @@ impl Machine {
         self.keys.goes_on(mark, self.reads.any_before(mark), paused);
     }
 
-    /// Whether a destination that answers nothing keeps a row in memory that failed or waits in the table elsewhere.
+    /// Whether a destination that answers nothing keeps a row in memory whose place is the table.
     fn keeps_from_the_table(&self, now: Tick) -> bool {
         let outlets = self.outlets.iter().enumerate();
         let silent = outlets.filter(|(_, outlet)| !outlet.is_silent && outlet.answers_nothing(now));
         let silent: Destinations = silent.map(|(place, _)| DestinationIndex::new(place)).collect();
-        !silent.is_empty() && self.window.any_for_the_table(silent)
+        !silent.is_empty() && self.any_for_the_table(silent)
     }
 
     /// A broker that takes calls and does not answer is as far away as one that refuses them, and says so much later: while
@@ -428,7 +428,7 @@ impl Machine {
     /// that are to be tried again elsewhere do not wait for it.
     fn look_for_the_others(&mut self) {
         if self.outlets.len() > 1 {
-            self.window.for_the_table().into_iter().for_each(|row| self.resolve(row));
+            self.leave_for_the_table();
             self.keys.with_something_aside().into_iter().for_each(|key| self.review(key));
         }
     }

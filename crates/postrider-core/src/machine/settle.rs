@@ -7,6 +7,8 @@ use std::time::Duration;
 use super::Machine;
 use super::destinations::{DestinationIndex, Destinations};
 use super::events::{Action, Deliveries, Note, Settle};
+use super::keys::{KeyRecord, KeySlot};
+use super::window::Entry;
 use crate::address::DestinationName;
 use crate::error::{Error, ErrorKind};
 use crate::lane::{HeldLane, Lane};
@@ -113,15 +115,14 @@ impl Machine {
         }
     }
 
-    /// A row that is to be tried again somewhere, or waits in the table for its turn, does not stay in memory for destinations
-    /// that pause: until it is recorded, nothing of its key goes where it failed or waits. What stands behind it goes with it.
+    /// A row whose place is the table does not stay in memory for destinations that pause: until it is recorded, nothing of its
+    /// key goes where it failed or waits. What stands behind it goes with it.
     fn leave_what_pauses(&mut self, row: RowId) {
         if self.outlets.len() < 2 {
             return;
         }
         let Some(entry) = self.window.get(row) else { return };
-        let is_for_the_table = !entry.failed.with(entry.parked).is_empty();
-        if !is_for_the_table || entry.waiting.is_empty() || !entry.flying.is_empty() || entry.settling {
+        if entry.waiting.is_empty() || !entry.flying.is_empty() || entry.settling || !self.is_for_the_table(entry) {
             return;
         }
         let (waiting, key) = (entry.waiting, entry.key);
@@ -134,6 +135,41 @@ impl Machine {
                 self.park_behind(key, destination, row);
             }
         }
+    }
+
+    /// Whether a row's place is the table: it is to be tried again somewhere, or waits for its turn there; or another one of its
+    /// key is to be tried again, and the table does not know where this one was accepted and keeps that one from going there.
+    fn is_for_the_table(&self, entry: &Entry) -> bool {
+        let record = entry.key.and_then(|key| self.keys.get(key));
+        let is_waited_for = |record: &KeyRecord| !record.held && !entry.accepted.both(record.scheduled).is_empty();
+        !entry.failed.with(entry.parked).is_empty() || record.is_some_and(is_waited_for)
+    }
+
+    /// Whether a row whose place is the table stays in memory for one of these destinations.
+    pub(super) fn any_for_the_table(&self, destinations: Destinations) -> bool {
+        let waits = |entry: &&Entry| !entry.waiting.both(destinations).is_empty();
+        self.window.entries().filter(waits).any(|entry| self.is_for_the_table(entry))
+    }
+
+    /// Of the rows whose place is the table, those leave memory that wait for nothing but the end of pauses.
+    pub(super) fn leave_for_the_table(&mut self) {
+        let rows = self.window.iter().filter(|(_, entry)| self.is_for_the_table(entry));
+        let mut rows: Vec<RowId> = rows.map(|(row, _)| row).collect();
+        rows.sort_unstable();
+        rows.into_iter().for_each(|row| self.resolve(row));
+    }
+
+    /// The same of one key, of which something was found to be scheduled.
+    pub(super) fn leave_for_what_is_scheduled(&mut self, key: KeySlot) {
+        if self.outlets.len() < 2 {
+            return;
+        }
+        let paused = self.paused();
+        let Some(record) = self.keys.get(key).filter(|record| !record.scheduled.is_empty()) else { return };
+        let rests = |place: usize| paused.contains(DestinationIndex::new(place));
+        let queues = record.queues.iter().enumerate().filter(|(place, _)| rests(*place));
+        let rows: Vec<RowId> = queues.flat_map(|(_, queue)| queue.waiting.iter()).collect();
+        rows.into_iter().for_each(|row| self.resolve(row));
     }
 
     fn set_aside(&mut self, row: RowId) {

@@ -205,21 +205,11 @@ impl Window {
         self.entries.values().filter(move |entry| entry.waiting.contains(destination)).filter_map(|entry| entry.key)
     }
 
-    /// Whether any of them waits for these.
-    pub(super) fn any_for_the_table(&self, destinations: Destinations) -> bool {
-        let waits = |entry: &&Entry| !entry.waiting.both(destinations).is_empty();
-        self.entries.values().filter(waits).any(|entry| !entry.failed.with(entry.parked).is_empty())
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.values()
     }
 
-    /// The rows that failed somewhere or wait in the table for their turn, in order.
-    pub(super) fn for_the_table(&self) -> Vec<RowId> {
-        let mut rows: Vec<_> =
-            self.iter().filter(|(_, entry)| !entry.failed.with(entry.parked).is_empty()).map(|(row, _)| row).collect();
-        rows.sort_unstable();
-        rows
-    }
-
-    fn iter(&self) -> impl Iterator<Item = (RowId, &Entry)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (RowId, &Entry)> {
         self.rows.iter().filter_map(|(row, slot)| Some((*row, self.entries.get(*slot)?)))
     }
 

@@ -11,6 +11,8 @@
 //!   half a minute;
 //! - with what stands behind them, messages on their way to the one that is away, until that is answered: their key is not
 //!   looked at before (seeds 17327 and 711580);
+//! - messages that an operator made due, while another one of their key is on its way to the one that is away, until that is
+//!   answered: only a look could tell whether they are the first (seed 70715);
 //! - a relay whose window has no room beside what is on its way to the one that is away, until that is answered.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -185,11 +187,13 @@ impl World {
         let calls = self.relays.iter().flat_map(|relay| relay.flights.values());
         let calls = calls.filter(|call| call.destination.get() == away);
         let flying: BTreeSet<i64> = calls.flat_map(|call| &call.rows).map(|(row, _)| *row).collect();
+        let keys_under_way: BTreeSet<usize> = flying.iter().filter_map(|row| self.store.row(*row).key).collect();
         for row in self.store.live_after(0) {
             let key = self.store.row(row).key.filter(|_| self.plan.settings.ordering == Ordering::Key);
             let is_closed = key.is_some_and(|key| closed[key]);
             let fate = self.ledger.fate(row);
             let is_under_way = flying.contains(&row);
+            let is_unclear = key.is_some_and(|key| keys_under_way.contains(&key)) && self.is_freed(row);
             let waiting = match self.waiting(row, place) {
                 _ if is_under_way => {
                     key.into_iter().for_each(|key| closed[key] = true);
@@ -205,7 +209,7 @@ impl World {
                     key.into_iter().for_each(|key| closed[key] = true);
                     None
                 }
-                Waiting::Unexplained if is_closed => None,
+                Waiting::Unexplained if is_closed || is_unclear => None,
                 Waiting::Unexplained => Some(*waits.get(&(row, place)).unwrap_or(&self.now)),
             };
             key.into_iter().for_each(|key| behind[key] = true);
@@ -231,6 +235,12 @@ impl World {
             );
             self.violated("P5", text, vec![row]);
         }
+    }
+
+    /// Whether an operator made a row due that failed nowhere.
+    fn is_freed(&self, row: i64) -> bool {
+        let is_due = self.store.row(row).next_attempt_at.is_some();
+        is_due && self.ledger.fate(row).failures.iter().all(|failures| *failures == 0)
     }
 
     /// Whether a row waits for a destination, and why.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::by_hand::{Hand, PAUSES, WORKS, a_look, aside, freed, only, row};
+use super::by_hand::{Hand, PAUSES, WORKS, a_look, aside, freed, only, retrying, row};
 use crate::machine::Event;
 use crate::*;
 
@@ -170,4 +170,77 @@ fn a_look_that_brings_nothing_but_heavy_rows_that_cannot_go_is_followed_by_one_f
     assert_eq!(look.room.bytes, 2 * room.bytes);
     hand.answer(look, before.into_iter().chain([aside(50, "k")]).collect(), false);
     assert_eq!(hand.flight_to(WORKS, 50).1, 1);
+}
+
+/// A third destination, which works too.
+const ALSO_WORKS: usize = 2;
+
+/// Owed to the one that pauses and to the one that also works.
+fn to_two(row: Row) -> Row {
+    Row { waiting_for: Some([PAUSES, ALSO_WORKS].map(super::world::name).to_vec()), ..row }
+}
+
+/// A look brings the first of a key, which one takes, and behind it one that is tried again and owed to all.
+fn before_one_that_is_tried_again(hand: &mut Hand) {
+    hand.give_new(vec![Row { closed: Closed::ForAll, ..row(2, Some("k")) }]);
+    hand.settle();
+    hand.settled(&[2]);
+    let again = Row { due: Due::In(Duration::from_secs(60)), ..retrying(2, "k") };
+    hand.give_to(a_look, vec![to_two(aside(1, "k")), again]);
+    let flight = hand.flight_to(ALSO_WORKS, 1);
+    hand.publish(flight, None);
+}
+
+/// What is recorded says that the first waits for nothing but the end of the pause.
+fn the_first_leaves(hand: &mut Hand) {
+    let expected = Outcome::SetAside { waiting_for: Some(vec![super::world::name(PAUSES)]) };
+    let batch = hand.settle();
+    assert!(matches!(batch.as_slice(), [only] if only.row == RowId(1) && only.outcome == expected), "{batch:?}");
+}
+
+/// The table does not know that the first was accepted, and keeps the one that is tried again from going there.
+#[test]
+fn what_was_accepted_does_not_wait_in_memory_for_the_end_of_a_pause_before_one_that_is_tried_again() {
+    let mut hand = Hand::new(3);
+    hand.pause(PAUSES, 9);
+    before_one_that_is_tried_again(&mut hand);
+    the_first_leaves(&mut hand);
+}
+
+#[test]
+fn it_does_not_wait_there_either_where_the_pause_begins_after_it_was_accepted() {
+    let mut hand = Hand::with(3, |settings| settings.destinations[PAUSES].profile.max_concurrent = 1);
+    hand.give_new(vec![only(PAUSES, row(9, None))]);
+    before_one_that_is_tried_again(&mut hand);
+    assert!(hand.settles.is_empty(), "the other destination may take it at any moment: {:?}", hand.settles);
+    let flight = hand.flight_to(PAUSES, 9);
+    hand.publish(flight, Some(ErrorKind::Unavailable));
+    the_first_leaves(&mut hand);
+}
+
+#[test]
+fn nor_where_the_other_one_answers_nothing() {
+    let mut hand = Hand::with(3, |settings| settings.destinations[PAUSES].profile.max_concurrent = 1);
+    hand.give_new(vec![only(PAUSES, row(9, None))]);
+    before_one_that_is_tried_again(&mut hand);
+    while hand.now < Tick::ZERO + Duration::from_secs(4) {
+        hand.until_the_next_read();
+    }
+    the_first_leaves(&mut hand);
+}
+
+#[test]
+fn nor_where_it_is_found_later_that_one_is_tried_again_behind_it() {
+    let mut hand = Hand::new(3);
+    hand.pause(PAUSES, 9);
+    hand.give_new(vec![to_two(row(1, Some("k")))]);
+    let flight = hand.flight_to(ALSO_WORKS, 1);
+    hand.publish(flight, None);
+    assert!(hand.settles.is_empty(), "nothing waits for it: {:?}", hand.settles);
+    hand.give_new(vec![Row { closed: Closed::ForAll, ..row(3, Some("k")) }]);
+    hand.settle();
+    hand.settled(&[3]);
+    let again = Row { due: Due::In(Duration::from_secs(60)), ..retrying(2, "k") };
+    hand.give_to(a_look, vec![again, aside(3, "k")]);
+    the_first_leaves(&mut hand);
 }
