@@ -11,8 +11,8 @@
 //!   half a minute;
 //! - with what stands behind them, messages on their way to the one that is away, until that is answered: their key is not
 //!   looked at before (seeds 17327 and 711580);
-//! - messages that an operator made due, while another one of their key is on its way to the one that is away, until that is
-//!   answered: only a look could tell whether they are the first (seed 70715);
+//! - with what stands behind them, messages that an operator made due, while another one of their key is on its way to the one
+//!   that is away, until that is answered: only a look could tell whether they are the first (seed 70715);
 //! - a relay whose window has no room beside what is on its way to the one that is away, until that is answered.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -195,6 +195,10 @@ impl World {
             let is_under_way = flying.contains(&row);
             let is_unclear = key.is_some_and(|key| keys_under_way.contains(&key)) && self.is_freed(row);
             let waiting = match self.waiting(row, place) {
+                Waiting::Unexplained if is_unclear => {
+                    key.into_iter().for_each(|key| closed[key] = true);
+                    None
+                }
                 _ if is_under_way => {
                     key.into_iter().for_each(|key| closed[key] = true);
                     None
@@ -209,7 +213,7 @@ impl World {
                     key.into_iter().for_each(|key| closed[key] = true);
                     None
                 }
-                Waiting::Unexplained if is_closed || is_unclear => None,
+                Waiting::Unexplained if is_closed => None,
                 Waiting::Unexplained => Some(*waits.get(&(row, place)).unwrap_or(&self.now)),
             };
             key.into_iter().for_each(|key| behind[key] = true);
