@@ -1,4 +1,4 @@
-//! MariaDB: a private server, a ledger beside the outbox, and a trigger that writes down what leaves it.
+//! MariaDB, or MySQL in its place: a private server, a ledger beside the outbox, and a trigger that writes down what leaves it.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use mysql_async::prelude::Queryable as _;
 use mysql_async::{Conn, Opts};
 use postrider_testkit::command::command;
 use postrider_testkit::proxy::Proxy;
-use postrider_testkit::servers::mariadb::Mariadb;
+use postrider_testkit::servers::mariadb::{Family, Mariadb};
 use tokio::sync::Mutex;
 use tokio::time::{sleep, timeout};
 use uuid::Uuid;
@@ -24,17 +24,20 @@ const LANES: &str = "select l.lane, l.term, m.name from postrider_lane l left jo
 /// A session rests between two statements of a transaction too, for a moment.
 const IDLE: &str = "select count(*) from information_schema.innodb_trx t \
     join information_schema.processlist p on p.id = t.trx_mysql_thread_id where p.command = 'Sleep' and p.time > 0";
-const BYTES: &str = "select coalesce((select file_size from information_schema.innodb_sys_tablespaces \
+const BYTES_ON_MARIADB: &str = "select coalesce((select file_size from information_schema.innodb_sys_tablespaces \
     where name = concat(database(), '/postrider_outbox')), 0), @@innodb_log_file_size";
+const BYTES_ON_MYSQL: &str = "select coalesce((select file_size from information_schema.innodb_tablespaces \
+    where name = concat(database(), '/postrider_outbox')), 0), @@innodb_redo_log_capacity";
 const CONNECTIONS: &str = "select count(*) from information_schema.processlist where user = ?";
 const SESSIONS: &str = "select id from information_schema.processlist where user regexp '^r[0-9]' and mod(id, 3) = ?";
 const LEDGER: &str = "select message_id, `key`, n from torture_ledger";
 const GONE: &str = "select message_id, state, lane, term, by_owner, by_whom, at from torture_gone";
 const LEFT: &str = "select message_id, state, dead_reason from postrider_outbox";
-const DEADLOCKS: &str = "show global status like 'Innodb_deadlocks'";
 /// Of several transactions that wait for each other the one that changed least is undone: this one changes more than a
 /// settle does.
-const WEIGHT: &str = "insert into torture_scratch (note) select 'weight' from seq_1_to_1500";
+const WEIGHT_ON_MARIADB: &str = "insert into torture_scratch (note) select 'weight' from seq_1_to_1500";
+const WEIGHT_ON_MYSQL: &str = "insert into torture_scratch (note) with recursive c (n) as \
+    (select 1 union all select n + 1 from c where n < 750) select 'weight' from c join (select 1 union all select 2) twice";
 const ROWS_FIRST: &str = "select id from postrider_outbox where state = 0 order by id limit 500 for update skip locked";
 const LANES_THEN: &str = "select lane from postrider_lane for update";
 /// This driver goes to the server's socket by itself, past every proxy, where it is told that it may.
@@ -48,6 +51,7 @@ const RESTS: Duration = Duration::from_millis(60);
 #[derive(Debug)]
 pub struct MariadbPlace {
     server: Mutex<Mariadb>,
+    family: Family,
     version: String,
     database: String,
     port: u16,
@@ -79,11 +83,16 @@ impl MariadbPlace {
         let counters: Vec<String> = keys(settings.keys).iter().map(|key| format!("('{key}', 0)")).collect();
         connection.query_drop(format!("insert into torture_counter values {}", counters.join(", "))).await?;
         let version: Option<String> = connection.query_first("select version()").await?;
+        let name = match server.family() {
+            Family::Mariadb => "MariaDB",
+            Family::Mysql => "MySQL",
+        };
         let version = version.unwrap_or_default();
         let address = std::net::SocketAddr::from((std::net::Ipv4Addr::LOCALHOST, port));
         Ok(Self {
+            family: server.family(),
             server: Mutex::new(server),
-            version: format!("MariaDB {}", version.split('-').next().unwrap_or_default()),
+            version: format!("{name} {}", version.split('-').next().unwrap_or_default()),
             database,
             port,
             url,
@@ -149,7 +158,7 @@ impl MariadbPlace {
             Some(connection) => connection,
             None => connect(&self.url).await?,
         };
-        let look = timeout(PATIENCE, looked(&mut connection)).await??;
+        let look = timeout(PATIENCE, looked(&mut connection, self.family)).await??;
         *kept = Some(connection);
         Ok(look)
     }
@@ -215,13 +224,17 @@ impl MariadbPlace {
     pub async fn deadlock(&self, lasts: Duration) -> Fallible<u64> {
         let mut connection = connect(&self.url).await?;
         connection.query_drop("set session transaction isolation level read committed").await?;
+        let weight = match self.family {
+            Family::Mariadb => WEIGHT_ON_MARIADB,
+            Family::Mysql => WEIGHT_ON_MYSQL,
+        };
         let (mut won, until) = (0, Instant::now() + lasts);
         while Instant::now() < until {
-            for statement in ["start transaction", WEIGHT, ROWS_FIRST] {
+            for statement in ["start transaction", weight, ROWS_FIRST] {
                 timeout(PATIENCE, connection.query_drop(statement)).await??;
             }
             sleep(RESTS).await;
-            let before = deadlocks(&mut connection).await?;
+            let before = self.deadlocks(&mut connection).await?;
             let got_the_lanes = match timeout(PATIENCE, connection.query_drop(LANES_THEN)).await? {
                 Ok(()) => true,
                 // This one was undone itself, or waited for a writer of lanes too long.
@@ -230,10 +243,14 @@ impl MariadbPlace {
             };
             // The writers meet deadlocks of their own: it counts what was ended while this one waited, and only where it
             // waited for the lanes until somebody else was undone.
-            won += u64::from(got_the_lanes && deadlocks(&mut connection).await? > before);
+            won += u64::from(got_the_lanes && self.deadlocks(&mut connection).await? > before);
             timeout(PATIENCE, connection.query_drop("rollback")).await??;
         }
         Ok(won)
+    }
+
+    async fn deadlocks(&self, connection: &mut Conn) -> Fallible<u64> {
+        Ok(timeout(PATIENCE, connection.query_first(self.family.deadlocks())).await??.unwrap_or(0))
     }
 
     /// Everything.
@@ -271,20 +288,19 @@ impl MariadbPlace {
     }
 }
 
-async fn looked(connection: &mut Conn) -> Fallible<Look> {
+async fn looked(connection: &mut Conn, family: Family) -> Fallible<Look> {
     let counts: Option<(u64, u64, u64)> = connection.query_first(COUNT).await?;
     let (pending, dead, holding) = counts.unwrap_or_default();
     let lanes: Vec<(u16, i64, Option<String>)> = connection.query(LANES).await?;
     let idle: Option<u64> = connection.query_first(IDLE).await?;
-    let bytes: Option<(u64, u64)> = connection.query_first(BYTES).await?;
+    let bytes = match family {
+        Family::Mariadb => BYTES_ON_MARIADB,
+        Family::Mysql => BYTES_ON_MYSQL,
+    };
+    let bytes: Option<(u64, u64)> = connection.query_first(bytes).await?;
     let (table, log) = bytes.unwrap_or_default();
     let lanes = lanes.into_iter().map(|(lane, term, owner)| Owned { lane, term, owner }).collect();
     Ok(Look { pending, dead, holding, lanes, idle: idle.unwrap_or(0), table, log })
-}
-
-async fn deadlocks(connection: &mut Conn) -> Fallible<u64> {
-    let count: Option<(String, u64)> = timeout(PATIENCE, connection.query_first(DEADLOCKS)).await??;
-    Ok(count.map_or(0, |(_, count)| count))
 }
 
 async fn connect(url: &str) -> Fallible<Conn> {
