@@ -12,13 +12,14 @@ pub const VALUE: &str = "mysql";
 const SUFFIX: &str = " on MySQL";
 
 /// The programs, each with the part of the names of those of its tests that start such a server; all of them without one.
-const PROGRAMS: [(&str, &str); 11] = [
+const PROGRAMS: [(&str, &str); 12] = [
     ("postrider-stores::mysql_suite", ""),
     ("postrider-stores::mysql_reading", ""),
     ("postrider-stores::mysql_settling", ""),
     ("postrider-stores::mysql_writing", ""),
     ("postrider-stores::mysql_tls", ""),
     ("postrider-stores::mysql_faults", ""),
+    ("postrider-stores::mysql_replica", ""),
     ("postrider::enqueue", "mysql"),
     ("postrider-relay::crash_matrix", "mariadb"),
     ("postrider-cli::cli", "mariadb"),
