@@ -208,7 +208,7 @@ fn what_was_accepted_does_not_wait_in_memory_for_the_end_of_a_pause_before_one_t
 }
 
 #[test]
-fn it_does_not_wait_there_either_where_the_pause_begins_after_it_was_accepted() {
+fn what_was_accepted_leaves_memory_before_one_that_is_tried_again_where_the_pause_begins_later() {
     let mut hand = Hand::with(3, |settings| settings.destinations[PAUSES].profile.max_concurrent = 1);
     hand.give_new(vec![only(PAUSES, row(9, None))]);
     before_one_that_is_tried_again(&mut hand);
@@ -219,7 +219,7 @@ fn it_does_not_wait_there_either_where_the_pause_begins_after_it_was_accepted() 
 }
 
 #[test]
-fn nor_where_the_other_one_answers_nothing() {
+fn what_was_accepted_leaves_memory_before_one_that_is_tried_again_where_the_other_destination_answers_nothing() {
     let mut hand = Hand::with(3, |settings| settings.destinations[PAUSES].profile.max_concurrent = 1);
     hand.give_new(vec![only(PAUSES, row(9, None))]);
     before_one_that_is_tried_again(&mut hand);
@@ -230,7 +230,7 @@ fn nor_where_the_other_one_answers_nothing() {
 }
 
 #[test]
-fn nor_where_it_is_found_later_that_one_is_tried_again_behind_it() {
+fn what_was_accepted_leaves_memory_where_it_is_found_later_that_one_behind_it_is_tried_again() {
     let mut hand = Hand::new(3);
     hand.pause(PAUSES, 9);
     hand.give_new(vec![to_two(row(1, Some("k")))]);
