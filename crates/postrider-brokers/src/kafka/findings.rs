@@ -44,7 +44,8 @@ pub(super) async fn look(settings: &Settings, link: &Link, destinations: &[Desti
         }
         seen.push(topic);
         let metadata = line.metadata(Some(topic)).await?;
-        Place::in_metadata(&settings.shown, topic, &metadata).partitions()?;
+        let place = Place::in_metadata(&settings.shown, topic, &metadata);
+        place.partitions().map_err(|error| error.advise("see to the topic, or correct the route that leads to it"))?;
         one(settings, topic, &metadata, &mut findings).await?;
     }
     Ok(findings)
@@ -53,7 +54,7 @@ pub(super) async fn look(settings: &Settings, link: &Link, destinations: &[Desti
 /// Looks at a topic that is there.
 ///
 /// # Errors
-/// `Config` when its settings refuse every message.
+/// `Config` when it asks for more replicas in sync than it has.
 pub(super) async fn one(
     settings: &Settings,
     topic: &str,
@@ -66,11 +67,16 @@ pub(super) async fn one(
         Ok(told) => {
             if let Some(needed) = told.min_in_sync.filter(|needed| *needed as usize > replicas.all) {
                 let text = format!(
-                    "the topic {topic:?} at {} asks for {needed} replicas in sync (min.insync.replicas) and has {}: it \
-                     refuses every message; give it more replicas, or ask for fewer",
+                    "the topic {topic:?} at {} asks for {needed} replicas in sync (min.insync.replicas) and has {}: \
+                     Kafka before 3.7 refuses every message, and later versions ask for no more than there are",
                     settings.shown, replicas.all
                 );
-                return Err(Error::new(ErrorKind::Config, text));
+                let step = format!(
+                    "give it more replicas (kafka-reassign-partitions.sh), or let it ask for fewer: kafka-configs.sh --alter \
+                     --topic {topic} --add-config min.insync.replicas={} --bootstrap-server HOST:9092",
+                    replicas.all
+                );
+                return Err(Error::new(ErrorKind::Config, text).advise(step));
             }
             judge(settings, topic, replicas, &told, findings);
         }

@@ -1,11 +1,11 @@
 //! `postrider check`: the doctor.
 
 use clap::Args;
-use postrider_core::{Broker, DestinationTemplate, ErrorKind, Finding, Level, TopicPattern};
+use postrider_core::{Finding, Level};
 use serde_json::json;
 
-use super::routing;
-use crate::config::{BrokerSection, Config};
+use super::{routing, ways};
+use crate::config::Config;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::output::paint::{Colour, paint};
@@ -31,8 +31,7 @@ impl Check {
         let (mut findings, topics) = store_findings(config).await?;
         findings.extend(routing::findings(config, &topics));
         for section in &config.brokers {
-            let ways: Vec<Way<'_>> = ways(config).filter(|way| way.broker == section.name).collect();
-            findings.extend(broker_findings(section, &ways).await);
+            findings.extend(ways::findings(config, section, &topics).await);
         }
         if config.brokers.is_empty() {
             findings.push(finding(
@@ -78,73 +77,6 @@ async fn opened_findings(config: &Config) -> postrider_core::Result<(Vec<Finding
     Ok((findings, operator.topics().await.unwrap_or_default()))
 }
 
-/// What messages of some topics take to a place in a broker.
-struct Way<'c> {
-    broker: &'c str,
-    topics: Vec<TopicPattern>,
-    destination: &'c DestinationTemplate,
-}
-
-/// The routes, and the way of dead letters, whose topics are those of all routes.
-fn ways(config: &Config) -> impl Iterator<Item = Way<'_>> {
-    let routes = config.routes.iter().map(|route| Way {
-        broker: &route.broker,
-        topics: route.topics.clone(),
-        destination: &route.destination,
-    });
-    let forward = config.forward.iter().map(|forward| Way {
-        broker: &forward.broker,
-        topics: config.routes.iter().flat_map(|route| route.topics.clone()).collect(),
-        destination: &forward.destination,
-    });
-    routes.chain(forward)
-}
-
-async fn broker_findings(section: &BrokerSection, ways: &[Way<'_>]) -> Vec<Finding> {
-    let subject = format!("broker {}", section.name);
-    if ways.is_empty() {
-        let advice = "write a [[route]] that leads to it, or leave the section out; the relay does not open it";
-        return vec![finding(Level::Warning, &subject, "no route leads to it", advice)];
-    }
-    let broker = match wiring::broker(section) {
-        Ok(broker) => broker,
-        Err(failure) => return vec![failed(&subject, &failure)],
-    };
-    let findings = match along(&*broker, &subject, ways).await {
-        Ok(findings) if findings.is_empty() => vec![finding(Level::Good, &subject, "reachable", "")],
-        Ok(findings) => findings,
-        Err(failure) => vec![failed(&subject, &failure)],
-    };
-    broker.close().await;
-    findings
-}
-
-/// What the broker says of the places that the ways lead to: one by one, or by the topics where these decide.
-async fn along(broker: &dyn Broker, subject: &str, ways: &[Way<'_>]) -> Outcome<Vec<Finding>> {
-    let (mut places, mut templates) = (Vec::new(), Vec::new());
-    for way in ways {
-        match way.destination.places() {
-            Some(known) => places.extend(known),
-            None => templates.extend(way.topics.iter().map(|topics| (topics, way.destination))),
-        }
-    }
-    let mut findings = match broker.check(&places).await {
-        // Which of them, and what of the others.
-        Err(error) if error.kind() == ErrorKind::Config && places.len() > 1 => {
-            let mut findings = Vec::new();
-            for place in &places {
-                add(&mut findings, subject, broker.check(std::slice::from_ref(place)).await);
-            }
-            findings
-        }
-        answer => answer.map_err(|error| Failure::broker(&error))?,
-    };
-    for (topics, template) in templates {
-        add(&mut findings, subject, broker.check_route(topics, template).await);
-    }
-    Ok(findings)
-}
-
 /// That rows can be archived, where they are to be.
 async fn archive_finding(config: &Config) -> Option<Finding> {
     match wiring::try_archive(config).await {
@@ -154,17 +86,7 @@ async fn archive_finding(config: &Config) -> Option<Finding> {
     }
 }
 
-/// What was found, or that it failed, each once.
-fn add(findings: &mut Vec<Finding>, subject: &str, answer: postrider_core::Result<Vec<Finding>>) {
-    let found = answer.unwrap_or_else(|error| vec![failed(subject, &Failure::broker(&error))]);
-    for finding in found {
-        if !findings.contains(&finding) {
-            findings.push(finding);
-        }
-    }
-}
-
-fn failed(subject: &str, failure: &Failure) -> Finding {
+pub(super) fn failed(subject: &str, failure: &Failure) -> Finding {
     finding(Level::Failure, subject, &failure.what, &failure.next)
 }
 

@@ -22,3 +22,4 @@ mod routing;
 pub(crate) mod standing;
 pub(crate) mod status;
 pub(crate) mod verdict;
+mod ways;

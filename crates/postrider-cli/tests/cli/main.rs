@@ -13,6 +13,8 @@ mod expiring;
 mod forwarding;
 mod harness;
 mod holding;
+#[cfg(feature = "kafka")]
+mod kafka;
 mod locked;
 #[cfg(feature = "mysql")]
 mod mysql;

@@ -186,6 +186,21 @@ fn check_says_where_each_route_leads_and_which_topics_take_none() {
     assert!(text.contains("broker billing") && text.contains("no route leads to it"), "{text}");
 }
 
+#[test]
+fn check_looks_at_a_bounded_number_of_places_that_messages_wait_for_and_says_so() {
+    let place = configured("[broker.events]\nurl = \"file:events.jsonl\"\n");
+    let messages = |from: usize, to: usize| -> String {
+        (from..to).map(|number| format!("{{\"topic\": \"orders.n{number}\"}}\n")).collect()
+    };
+    let check = |messages: &str| {
+        place.run_fed(messages.as_bytes(), &["enqueue", "--json-lines", "--store", "sqlite:app.db"]).good();
+        place.on(&["check"]).good().out.clone()
+    };
+    assert!(!check(&messages(0, 64)).contains("were looked at"));
+    let told = check(&messages(64, 66));
+    assert!(told.contains("messages wait for 66 places, of which 64 were looked at"), "{told}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_broker_that_is_down_holds_what_is_its_own_and_status_and_explain_tell_which() {
     let receiver = HttpReceiver::start().await.unwrap();
