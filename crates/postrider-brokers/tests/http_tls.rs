@@ -18,10 +18,15 @@ use tokio_rustls::TlsAcceptor;
 
 const AUTHORITY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tls/authority.pem");
 
-/// A receiver whose certificate names localhost; it answers 204 to whatever comes. Returns its port.
+/// A receiver whose certificate names localhost. Returns its port.
 async fn receiver() -> u16 {
-    let chain = vec![CertificateDer::from_pem_slice(include_bytes!("tls/localhost.pem")).unwrap()];
-    let key = PrivateKeyDer::from_pem_slice(include_bytes!("tls/localhost.key")).unwrap();
+    receiver_with(include_bytes!("tls/localhost.pem"), include_bytes!("tls/localhost.key")).await
+}
+
+/// A receiver that answers 204 to whatever comes. Returns its port.
+async fn receiver_with(certificate: &[u8], key: &[u8]) -> u16 {
+    let chain = vec![CertificateDer::from_pem_slice(certificate).unwrap()];
+    let key = PrivateKeyDer::from_pem_slice(key).unwrap();
     let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
@@ -52,11 +57,11 @@ async fn publish(config: BrokerConfig) -> (Published, Result<(), Error>) {
     (published, broker.check(&[]).await.map(|_| ()))
 }
 
-async fn is_refused(config: BrokerConfig) {
+async fn is_refused(config: BrokerConfig, words: &str) {
     let (Published::Failed(published), Err(checked)) = publish(config).await else { panic!("trusted") };
     for error in [published, checked] {
         assert_eq!(error.kind(), ErrorKind::Config, "{error}");
-        assert!(error.to_string().contains("certificate does not verify"), "{error}");
+        assert!(error.to_string().contains(words), "{error}");
     }
 }
 
@@ -73,6 +78,7 @@ async fn a_receiver_whose_authority_is_unknown_is_refused() {
     is_refused(
         BrokerConfig::new(format!("https://localhost:{}/", receiver().await))
             .option("ca_file", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tls/localhost.pem")),
+        "certificate does not verify",
     )
     .await;
 }
@@ -80,7 +86,15 @@ async fn a_receiver_whose_authority_is_unknown_is_refused() {
 #[tokio::test]
 async fn a_certificate_for_another_name_is_refused() {
     let url = format!("https://127.0.0.1:{}/", receiver().await);
-    is_refused(BrokerConfig::new(url).option("ca_file", AUTHORITY)).await;
+    is_refused(BrokerConfig::new(url).option("ca_file", AUTHORITY), "certificate does not verify").await;
+}
+
+#[tokio::test]
+async fn a_certificate_that_expired_is_refused_and_told_by_its_dates() {
+    let port = receiver_with(include_bytes!("tls/expired.pem"), include_bytes!("tls/expired.key")).await;
+    let authority = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tls/expired-authority.pem");
+    let config = BrokerConfig::new(format!("https://localhost:{port}/")).option("ca_file", authority);
+    is_refused(config, "has expired").await;
 }
 
 #[test]

@@ -14,21 +14,24 @@ use postrider_testkit::servers::kafka::{KafkaOptions, KafkaServer};
 use postrider_testkit::suites::broker::{message, outgoing};
 
 const AUTHORITY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tls/authority.pem");
+/// The authority of the certificate that expired.
+const ITS_AUTHORITY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tls/expired-authority.pem");
 const LEAF: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tls/localhost.pem");
 const CLIENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tls/client.pem");
 const CLIENT_KEY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tls/client.key");
 
-/// A node whose certificate names localhost, with a topic; none where there is no Kafka, which is said.
-async fn node(authority: Option<&str>) -> Option<KafkaServer> {
-    let certificate = concat!(include_str!("tls/localhost.key"), include_str!("tls/localhost.pem"));
-    let options = KafkaOptions {
-        certificate: Some(certificate.to_owned()),
-        authority: authority.map(str::to_owned),
-        ..KafkaOptions::default()
-    };
+/// A key and its certificate for localhost.
+const VALID: &str = concat!(include_str!("tls/localhost.key"), include_str!("tls/localhost.pem"));
+
+/// A node with a topic; none where there is no Kafka, which is said.
+async fn node(options: KafkaOptions) -> Option<KafkaServer> {
     let server = installed("kafka over TLS", KafkaServer::start_with(options).await)?;
     kafka_node::create_topic(&server.address(), "orders", 1, &[]).await;
     Some(server)
+}
+
+fn with(certificate: &str) -> KafkaOptions {
+    KafkaOptions { certificate: Some(certificate.to_owned()), ..KafkaOptions::default() }
 }
 
 fn config(scheme: &str, address: &str) -> BrokerConfig {
@@ -62,7 +65,7 @@ async fn is_refused(config: &BrokerConfig, words: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_certificate_is_verified_with_its_authority_and_its_name() {
-    let Some(server) = node(None).await else { return };
+    let Some(server) = node(with(VALID)).await else { return };
     let address = server.address_with_tls("localhost");
     is_trusted(&config("kafka+ssl", &address).option("ca_file", AUTHORITY)).await;
     is_trusted(&config("kafka", &address).option("security", "tls").option("ca_file", AUTHORITY)).await;
@@ -81,10 +84,19 @@ async fn a_certificate_is_verified_with_its_authority_and_its_name() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_certificate_is_shown_where_it_is_asked_for() {
-    let Some(server) = node(Some(include_str!("tls/authority.pem"))).await else { return };
+    let authority = Some(include_str!("tls/authority.pem").to_owned());
+    let Some(server) = node(KafkaOptions { authority, ..with(VALID) }).await else { return };
     let nameless = config("kafka+ssl", &server.address_with_tls("localhost")).option("ca_file", AUTHORITY);
     is_trusted(&nameless.clone().option("client_cert_file", CLIENT).option("client_key_file", CLIENT_KEY)).await;
     is_refused(&nameless, "client_cert_file").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_certificate_that_expired_is_a_config_error_that_says_where_to_look() {
+    let expired = concat!(include_str!("tls/expired.key"), include_str!("tls/expired.pem"));
+    let Some(server) = node(with(expired)).await else { return };
+    let config = config("kafka+ssl", &server.address_with_tls("localhost")).option("ca_file", ITS_AUTHORITY);
+    is_refused(&config, "look at its name and its dates").await;
 }
 
 #[test]

@@ -18,9 +18,13 @@ const CLIENT_KEY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tls/client.
 
 /// A server whose certificate names localhost, with further settings of its TLS; and the folder that it reads.
 async fn server(more: &str) -> (NatsServer, Folder) {
+    server_with(include_str!("tls/localhost.pem"), include_str!("tls/localhost.key"), more).await
+}
+
+async fn server_with(certificate: &str, key: &str, more: &str) -> (NatsServer, Folder) {
     let folder = Folder::create().unwrap();
-    let certificate = folder.write("localhost.pem", include_str!("tls/localhost.pem")).unwrap();
-    let key = folder.write("localhost.key", include_str!("tls/localhost.key")).unwrap();
+    let certificate = folder.write("localhost.pem", certificate).unwrap();
+    let key = folder.write("localhost.key", key).unwrap();
     let authority = folder.write("authority.pem", include_str!("tls/authority.pem")).unwrap();
     let extra = format!(
         "tls {{ cert_file: {:?}, key_file: {:?}, ca_file: {:?}\n {more} }}",
@@ -81,6 +85,13 @@ async fn a_certificate_for_another_name_is_refused() {
     let (server, _folder) = server("").await;
     let config = config("tls", "127.0.0.1", &server).option("ca_file", AUTHORITY);
     is_refused(&config, "certificate does not verify").await;
+}
+
+#[tokio::test]
+async fn a_certificate_that_expired_is_refused_and_told_by_its_dates() {
+    let (server, _folder) = server_with(include_str!("tls/expired.pem"), include_str!("tls/expired.key"), "").await;
+    let authority = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tls/expired-authority.pem");
+    is_refused(&config("tls", "localhost", &server).option("ca_file", authority), "has expired").await;
 }
 
 #[tokio::test]

@@ -2,36 +2,18 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
 
-use std::fs::{Permissions, set_permissions};
-use std::os::unix::fs::PermissionsExt;
-use std::process::Command;
+mod certificates;
 
+use certificates::{Valid, certificates};
 use postrider_core::ErrorKind;
 use postrider_stores::postgres::{PostgresOptions, migrate_check};
 use postrider_testkit::servers::postgres::Postgres;
 use postrider_testkit::servers::process::{Folder, own};
 
-/// Makes an authority and a certificate for `localhost` with the `openssl` program.
-fn certificates(folder: &Folder) {
-    folder.write("leaf.ext", "subjectAltName = DNS:localhost\nbasicConstraints = CA:FALSE\n").unwrap();
-    let run = |arguments: &str| {
-        let done = Command::new("openssl").args(arguments.split(' ')).current_dir(folder.path()).output().unwrap();
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    };
-    run("req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 2 -subj /CN=authority");
-    run("req -newkey rsa:2048 -nodes -keyout leaf.key -out leaf.csr -subj /CN=localhost");
-    run("x509 -req -in leaf.csr -CA ca.pem -CAkey ca.key -CAcreateserial -out leaf.pem -days 2 -extfile leaf.ext");
-    for name in ["leaf.key", "leaf.pem"] {
-        let path = folder.path().join(name);
-        set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
-        own(&path).unwrap();
-    }
-}
-
 #[tokio::test]
 async fn a_certificate_is_believed_only_from_a_known_authority_and_for_the_right_host() {
     let folder = Folder::create().unwrap();
-    certificates(&folder);
+    certificates(&folder, Valid::Now);
     let path = |name: &str| folder.path().join(name).display().to_string();
     let (certificate, key) =
         (format!("ssl_cert_file={}", path("leaf.pem")), format!("ssl_key_file={}", path("leaf.key")));
@@ -53,6 +35,22 @@ async fn a_certificate_is_believed_only_from_a_known_authority_and_for_the_right
         let told = format!("{error} {}", error.advice().unwrap_or_default());
         assert!(told.contains("sslrootcert"), "{told}");
     }
+}
+
+#[tokio::test]
+async fn a_certificate_that_expired_is_told_by_its_dates() {
+    let folder = Folder::create().unwrap();
+    certificates(&folder, Valid::InTheYear2020);
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (certificate, key) =
+        (format!("ssl_cert_file={}", path("leaf.pem")), format!("ssl_key_file={}", path("leaf.key")));
+    let server = Postgres::start_with(&["ssl=on", &certificate, &key]).await.unwrap();
+    let by_name = server.url().replace("127.0.0.1", "localhost");
+    let options = PostgresOptions::new(&format!("{by_name}?sslmode=verify-full&sslrootcert={}", path("ca.pem")));
+    let error = migrate_check(&options.unwrap()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+    assert!(error.story().contains("certificate expired"), "{error}");
+    assert!(error.advice().unwrap().contains("still valid"), "{error}");
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use std::error::Error as StdError;
 use std::io;
 
 use postrider_core::{Error, ErrorKind};
+use rustls::CertificateError;
 
 use super::egress::Refused;
 
@@ -35,22 +36,28 @@ pub(super) fn unconnected(error: &(dyn StdError + 'static)) -> (ErrorKind, &'sta
         if error.is::<Refused>() {
             return (ErrorKind::Config, "no connection");
         }
-        if is_certificate(error) {
-            return (
-                ErrorKind::Config,
-                "the receiver's certificate does not verify; repair it, or name its authority in ca_file",
-            );
+        if let Some(what) = of_certificate(error) {
+            return (ErrorKind::Config, what);
         }
         cause = inner(error);
     }
     (ErrorKind::Unavailable, "no connection")
 }
 
-fn is_certificate(error: &(dyn StdError + 'static)) -> bool {
-    matches!(
-        error.downcast_ref::<rustls::Error>(),
-        Some(rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented)
-    )
+/// What is wrong with a certificate, where that is why there is no connection.
+fn of_certificate(error: &(dyn StdError + 'static)) -> Option<&'static str> {
+    use CertificateError as Wrong;
+    match error.downcast_ref::<rustls::Error>()? {
+        rustls::Error::InvalidCertificate(
+            Wrong::Expired | Wrong::ExpiredContext { .. } | Wrong::NotValidYet | Wrong::NotValidYetContext { .. },
+        ) => Some(
+            "the receiver's certificate has expired, or is not valid yet; renew it there, or set the clock of this machine",
+        ),
+        rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented => {
+            Some("the receiver's certificate does not verify; repair it, or name its authority in ca_file")
+        }
+        _ => None,
+    }
 }
 
 /// The cause of an error; of an I/O error the error that it wraps, which `source` skips.

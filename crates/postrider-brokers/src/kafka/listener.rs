@@ -72,11 +72,12 @@ fn meaning(code: RDKafkaErrorCode, reason: &str) -> (ErrorKind, &'static str) {
     use RDKafkaErrorCode as Code;
     let lower = reason.to_ascii_lowercase();
     match code {
-        // A server that misses ours says so only when the connection stands already.
+        // A server that misses ours says so only when the connection stands already. Of the server's certificate librdkafka
+        // does not tell what is wrong, and guesses at the authority.
         Code::SSL | Code::BrokerTransportFailure if lower.contains("certificate") => (
             ErrorKind::Config,
-            "the server's certificate does not verify, or it does not take ours: repair it, name its authority in \
-             ca_file, or ours in client_cert_file and client_key_file",
+            "the server's certificate does not verify, or it does not take ours: look at its name and its dates, \
+             name its authority in ca_file, or ours in client_cert_file and client_key_file",
         ),
         Code::SSL => (ErrorKind::Config, "does the server speak TLS on this port? check security and ca_file"),
         Code::Authentication

@@ -212,6 +212,10 @@ fn unconnected(text: &str) -> (ErrorKind, String) {
     let config = |advice: &str| (ErrorKind::Config, format!("{text}; {advice}"));
     if text.starts_with("authorization violation") || text.starts_with("failed signing nonce") {
         refused(text)
+    } else if text.contains("certificate expired") || text.contains("certificate not valid yet") {
+        config(
+            "the server's certificate has expired, or is not valid yet; renew it there, or set the clock of this machine",
+        )
     } else if text.contains("invalid peer certificate") {
         config("the server's certificate does not verify; repair it, or name its authority in ca_file")
     } else if text.contains("received fatal alert") {
