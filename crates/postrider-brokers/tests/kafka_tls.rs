@@ -99,6 +99,33 @@ async fn a_certificate_that_expired_is_a_config_error_that_says_where_to_look() 
     is_refused(&config, "look at its name and its dates").await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_password_over_tls_is_checked_by_every_mechanism_behind_a_verified_certificate() {
+    let users = vec![("relay".to_owned(), kafka_node::PASSWORD.to_owned())];
+    let Some(server) = node(KafkaOptions { users, ..with(VALID) }).await else { return };
+    let by_name = server.address_with_both("localhost");
+    let config = |address: &str, sasl: &str, word: &str| {
+        config("kafka+ssl", address)
+            .option("ca_file", AUTHORITY)
+            .option("sasl", sasl)
+            .option("user", "relay")
+            .option("password", word)
+    };
+    for sasl in ["plain", "scram-sha-256", "scram-sha-512"] {
+        let right = config(&by_name, sasl, kafka_node::PASSWORD);
+        is_trusted(&right).await;
+        let findings = open(&right).unwrap().check(&[Destination::new("orders")]).await.unwrap();
+        assert!(!format!("{findings:?}").contains("travels readable"), "{findings:?}");
+        let error = refusal(&config(&by_name, sasl, "wrong-canary")).await;
+        assert_eq!(error.kind(), ErrorKind::Config, "{sasl}: {error}");
+        let text = error.to_string();
+        assert!(text.contains("user and password") && !text.contains("canary"), "{sasl}: {text}");
+    }
+    // Without a verified server nobody is told the password.
+    let elsewhere = config(&server.address_with_both("127.0.0.1"), "plain", kafka_node::PASSWORD);
+    is_refused(&elsewhere, "certificate does not verify").await;
+}
+
 #[test]
 fn a_certificate_or_key_that_cannot_be_used_is_refused_at_once() {
     let with = |certificate: &str, key: &str| {

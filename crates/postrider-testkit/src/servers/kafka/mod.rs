@@ -1,7 +1,7 @@
 //! A private Kafka: one node that is server and controller (KRaft), from the files that Maven brought; or several of them,
 //! a [`KafkaCluster`].
 //!
-//! It has a plain listener for the test itself and, where asked for, one with passwords and one with TLS. Its classes lie
+//! It has a plain listener for the test itself and, where asked for, one with passwords, one with TLS, and one with both. Its classes lie
 //! in a folder that `cargo xtask servers --install` fills; a user without a Java or these files gets
 //! [`ServerError::NotInstalled`].
 
@@ -69,11 +69,18 @@ struct Ports {
     controller: u16,
     password: u16,
     tls: u16,
+    both: u16,
 }
 
 impl Ports {
     fn draw() -> Result<Self, ServerError> {
-        Ok(Self { plain: free_port()?, controller: free_port()?, password: free_port()?, tls: free_port()? })
+        Ok(Self {
+            plain: free_port()?,
+            controller: free_port()?,
+            password: free_port()?,
+            tls: free_port()?,
+            both: free_port()?,
+        })
     }
 }
 
@@ -159,6 +166,11 @@ impl KafkaServer {
     /// Where it speaks TLS; by the name that the certificate is for.
     pub fn address_with_tls(&self, host: &str) -> String {
         format!("{host}:{}", self.place.ports.tls)
+    }
+
+    /// Where it asks for a password over TLS; by the name that the certificate is for.
+    pub fn address_with_both(&self, host: &str) -> String {
+        format!("{host}:{}", self.place.ports.both)
     }
 
     /// Its data folder.

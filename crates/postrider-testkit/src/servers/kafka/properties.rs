@@ -38,6 +38,32 @@ struct Listeners {
     further: String,
 }
 
+impl Listeners {
+    /// A further listener, which clients find by this host.
+    fn add(&mut self, name: &str, protocol: &str, host: &str, port: u16) {
+        self.listening.push_str(&format!(",{name}://127.0.0.1:{port}"));
+        self.advertised.push_str(&format!(",{name}://{host}:{port}"));
+        self.protocols.push_str(&format!(",{name}:{protocol}"));
+    }
+
+    fn with_passwords(&mut self, listener: &str, users: &[(String, String)]) {
+        let users: String = users.iter().map(|(user, word)| format!(" user_{user}=\"{word}\"")).collect();
+        let (listener, module) = (format!("listener.name.{listener}"), "org.apache.kafka.common.security");
+        self.further.push_str(&format!(
+            "{listener}.plain.sasl.jaas.config={module}.plain.PlainLoginModule required{users};\n\
+             {listener}.scram-sha-256.sasl.jaas.config={module}.scram.ScramLoginModule required;\n\
+             {listener}.scram-sha-512.sasl.jaas.config={module}.scram.ScramLoginModule required;\n",
+        ));
+    }
+
+    fn with_certificate(&mut self, listener: &str, folder: &Folder) {
+        self.further.push_str(&format!(
+            "listener.name.{listener}.ssl.keystore.type=PEM\nlistener.name.{listener}.ssl.keystore.location={}\n",
+            folder.path().join("server.pem").display()
+        ));
+    }
+}
+
 fn listeners(folder: &Folder, place: &Place, options: &KafkaOptions) -> Listeners {
     let ports = place.ports;
     let mut all = Listeners {
@@ -51,19 +77,10 @@ fn listeners(folder: &Folder, place: &Place, options: &KafkaOptions) -> Listener
         all.advertised.push_str(&format!(",BEHIND{number}://127.0.0.1:{}", behind.advertised));
         all.protocols.push_str(&format!(",BEHIND{number}:PLAINTEXT"));
     }
-    if let Some((first, word)) = options.users.first() {
-        all.listening.push_str(&format!(",PASSWORD://127.0.0.1:{}", ports.password));
-        all.advertised.push_str(&format!(",PASSWORD://127.0.0.1:{}", ports.password));
-        all.protocols.push_str(",PASSWORD:SASL_PLAINTEXT");
-        let users: String = options.users.iter().map(|(user, word)| format!(" user_{user}=\"{word}\"")).collect();
-        let module = "org.apache.kafka.common.security";
-        all.further.push_str(&format!(
-            "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512\n\
-             listener.name.password.plain.sasl.jaas.config={module}.plain.PlainLoginModule required username=\"{first}\" \
-             password=\"{word}\"{users};\n\
-             listener.name.password.scram-sha-256.sasl.jaas.config={module}.scram.ScramLoginModule required;\n\
-             listener.name.password.scram-sha-512.sasl.jaas.config={module}.scram.ScramLoginModule required;\n",
-        ));
+    if let Some((first, _)) = options.users.first() {
+        all.add("PASSWORD", "SASL_PLAINTEXT", "127.0.0.1", ports.password);
+        all.further.push_str("sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512\n");
+        all.with_passwords("password", &options.users);
         if options.authorize {
             all.further.push_str(&format!(
                 "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n\
@@ -72,14 +89,13 @@ fn listeners(folder: &Folder, place: &Place, options: &KafkaOptions) -> Listener
         }
     }
     if options.certificate.is_some() {
-        all.listening.push_str(&format!(",TLS://127.0.0.1:{}", ports.tls));
-        all.advertised.push_str(&format!(",TLS://localhost:{}", ports.tls));
-        all.protocols.push_str(",TLS:SSL");
-        let file = folder.path().join("server.pem");
-        all.further.push_str(&format!(
-            "listener.name.tls.ssl.keystore.type=PEM\nlistener.name.tls.ssl.keystore.location={}\n",
-            file.display()
-        ));
+        all.add("TLS", "SSL", "localhost", ports.tls);
+        all.with_certificate("tls", folder);
+    }
+    if !options.users.is_empty() && options.certificate.is_some() {
+        all.add("BOTH", "SASL_SSL", "localhost", ports.both);
+        all.with_passwords("both", &options.users);
+        all.with_certificate("both", folder);
     }
     if options.authority.is_some() {
         let file = folder.path().join("authority.pem");
