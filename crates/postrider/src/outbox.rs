@@ -115,6 +115,12 @@ impl Outbox {
         format!("\"{}\".\"{}outbox\"", self.schema, self.prefix)
     }
 
+    /// The quoted name of the outbox table in MySQL and MariaDB.
+    #[cfg(all(feature = "_mysql", feature = "testing"))]
+    pub(crate) fn mysql_table(&self) -> String {
+        format!("`{}outbox`", self.prefix)
+    }
+
     /// The quoted name of the outbox table in SQLite.
     #[cfg(feature = "_sqlite")]
     pub(crate) fn sqlite_table(&self) -> String {

@@ -10,12 +10,18 @@ use crate::outbox::Outbox;
 /// | feature | accepted | answer |
 /// |---|---|---|
 /// | `sqlx-postgres` | `&PgPool`, `&mut PgConnection` (of a transaction: `&mut *tx`) | a future |
+/// | `sqlx-mysql` | `&MySqlPool`, `&mut MySqlConnection` (of a transaction: `&mut *tx`) | a future |
 /// | `sqlx-sqlite` | `&SqlitePool`, `&mut SqliteConnection` (of a transaction: `&mut *tx`) | a future |
 /// | `tokio-postgres` | `&tokio_postgres::Client`, `&tokio_postgres::Transaction` | a future |
+/// | `mysql_async` | `&mysql_async::Pool`, `&mut mysql_async::Conn`, `&mut mysql_async::Transaction` | a future |
 /// | `rusqlite` | `&rusqlite::Connection`, `&rusqlite::Transaction`, `&rusqlite::Savepoint` | the result itself |
+/// | `sea-orm` | `&sea_orm::DatabaseConnection`, `&sea_orm::DatabaseTransaction` | a future |
+/// | `diesel-postgres`, `diesel-mysql`, `diesel-sqlite` | `Diesel(connection)`, in a transaction or not | the result itself |
+/// | `diesel-async` beside one of these | `DieselAsync(connection)`, in a transaction or not | a future |
 #[diagnostic::on_unimplemented(
     message = "messages are read through a pool, a connection or a transaction, and `{Self}` is none of these",
-    note = "the driver's feature of `postrider` must be on (`sqlx-postgres`, `sqlx-sqlite`, `tokio-postgres` or `rusqlite`)"
+    note = "the driver's feature of `postrider` must be on (such as `sqlx-postgres`, `tokio-postgres`, `mysql_async`, \
+            `rusqlite` or `sea-orm`; with diesel hand in `Diesel(connection)` or `DieselAsync(connection)`)"
 )]
 pub trait Enqueued: Sized {
     /// `Result<Vec<`[`Message`](postrider_core::Message)`>, `[`Error`](postrider_core::Error)`>`, or a future of it where the

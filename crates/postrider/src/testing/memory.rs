@@ -7,6 +7,7 @@ use postrider_stores::History;
 use postrider_stores::memory::MemoryStore;
 
 use crate::batch::Batch;
+use crate::driver::Answering;
 use crate::enqueue::Enqueue;
 use crate::error::EnqueueError;
 use crate::outbox::Outbox;
@@ -83,8 +84,34 @@ impl Enqueue for &mut MemoryTransaction {
     }
 }
 
+/// A transaction of a [`MemoryOutbox`] for an asynchronous handler: what is enqueued in it is answered by a future.
+///
+/// As with a driver, nothing is written before that is awaited. `&mut` of it is taken too, by handlers that enqueue more than
+/// once.
+#[derive(Debug)]
+pub struct Awaited<'t>(pub &'t mut MemoryTransaction);
+
+impl<'t> Enqueue for Awaited<'t> {
+    type Answer<R: Send + 'static> = Answering<'t, R, EnqueueError>;
+
+    fn write<R: Send + 'static>(self, outbox: &Outbox, batch: Result<Batch<R>, EnqueueError>) -> Self::Answer<R> {
+        let outbox = outbox.clone();
+        Box::pin(async move { self.0.write(&outbox, batch) })
+    }
+}
+
+impl<'t> Enqueue for &'t mut Awaited<'_> {
+    type Answer<R: Send + 'static> = Answering<'t, R, EnqueueError>;
+
+    fn write<R: Send + 'static>(self, outbox: &Outbox, batch: Result<Batch<R>, EnqueueError>) -> Self::Answer<R> {
+        Awaited(self.0).write(outbox, batch)
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use postrider_core::MessageId;
+
     use super::*;
 
     #[test]
@@ -102,6 +129,30 @@ mod tests {
         outbox.enqueue(&mut tx, messages[2].clone()).unwrap();
         tx.commit();
         assert_eq!(memory.messages(), messages);
+    }
+
+    /// A handler that enqueues twice, whatever it is given.
+    async fn placed_and_paid<T>(tx: &mut T) -> Result<(), EnqueueError>
+    where
+        for<'t> &'t mut T: Enqueue<Answer<MessageId>: Future<Output = Result<MessageId, EnqueueError>> + Send>,
+    {
+        Outbox::new().enqueue(&mut *tx, Message::new("orders.placed", "1")).await?;
+        Outbox::new().enqueue(&mut *tx, Message::new("orders.paid", "2")).await?;
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn an_asynchronous_handler_is_given_it_too_and_nothing_is_written_before_it_awaits() {
+        let memory = MemoryOutbox::new();
+        let mut tx = memory.begin();
+        placed_and_paid::<Awaited<'_>>(&mut Awaited(&mut tx)).await.unwrap();
+        drop(Outbox::new().enqueue(Awaited(&mut tx), Message::new("orders.lost", "never awaited")));
+        let refused = Outbox::new().enqueue(Awaited(&mut tx), Message::new("no topic", "x")).await;
+        assert!(matches!(refused, Err(EnqueueError::Invalid { place: 1, .. })));
+        tx.commit();
+        let messages = memory.messages();
+        let topics: Vec<_> = messages.iter().map(|message| message.topic.as_str()).collect();
+        assert_eq!(topics, ["orders.placed", "orders.paid"]);
     }
 
     #[test]

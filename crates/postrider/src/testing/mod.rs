@@ -66,6 +66,41 @@
 //! # }
 //! ```
 //!
+//! The other drivers likewise: [`Enqueued`] lists what each can hand in.
+//!
+//! # A handler that is given a connection of diesel
+//!
+#![cfg_attr(all(feature = "diesel-sqlite", feature = "store-sqlite"), doc = "```")]
+#![cfg_attr(not(all(feature = "diesel-sqlite", feature = "store-sqlite")), doc = "```ignore")]
+//! use diesel::{Connection, SqliteConnection};
+//! use postrider::{Diesel, Message, Outbox, testing};
+//!
+//! fn place_order(tx: &mut SqliteConnection) -> Result<(), Box<dyn std::error::Error>> {
+//!     Outbox::new().enqueue(Diesel(tx), Message::new("orders.placed", "book").key("ann"))?;
+//!     Ok(())
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("app.db").display().to_string();
+//! # stores::migrate(&path)?;
+//! let mut connection = SqliteConnection::establish(&path)?;
+//! connection.transaction(|tx| {
+//!     place_order(tx)?;
+//!     let messages = testing::enqueued(&Outbox::new(), Diesel(tx))?;
+//!     assert_eq!(messages[0].topic.as_str(), "orders.placed");
+//!     Ok(())
+//! })
+//! # }
+//!
+//! # mod stores {
+//! #     #[tokio::main]
+//! #     pub async fn migrate(path: &str) -> postrider::Result<()> {
+//! #         postrider::stores::migrate(&format!("sqlite:{path}"), &Default::default()).await
+//! #     }
+//! # }
+//! ```
+//!
 //! # Without any database
 //!
 //! A handler that is generic over its transaction can be given one that is in memory:
@@ -92,6 +127,38 @@
 //! # }
 //! ```
 //!
+//! An asynchronous one takes it as [`Awaited`], and a transaction of an asynchronous driver as well:
+//!
+#![cfg_attr(feature = "sqlx-sqlite", doc = "```")]
+#![cfg_attr(not(feature = "sqlx-sqlite"), doc = "```ignore")]
+//! use postrider::testing::{Awaited, MemoryOutbox};
+//! use postrider::{Enqueue, EnqueueError, Message, MessageId, Outbox};
+//!
+//! async fn placed<T>(tx: T) -> Result<MessageId, EnqueueError>
+//! where
+//!     T: Enqueue<Answer<MessageId>: Future<Output = Result<MessageId, EnqueueError>>>,
+//! {
+//!     Outbox::new().enqueue(tx, Message::new("orders.placed", "book")).await
+//! }
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let pool = sqlx::SqlitePool::connect(&format!("sqlite://{}/app.db?mode=rwc", folder.path().display())).await?;
+//! # postrider::migrate(&pool).await?;
+//! let memory = MemoryOutbox::new();
+//! let mut tx = memory.begin();
+//! let id = placed(Awaited(&mut tx)).await?; // in the test
+//! tx.commit();
+//! assert_eq!(memory.messages()[0].id, id);
+//!
+//! let mut tx = pool.begin().await?;
+//! placed(&mut tx).await?; // in production
+//! tx.commit().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # What receivers would get
 //!
 //! ```
@@ -113,18 +180,27 @@
 //! ```
 
 mod delivery;
+#[cfg(any(feature = "diesel-postgres", feature = "diesel-mysql", feature = "diesel-sqlite"))]
+mod diesel;
 mod enqueued;
 mod memory;
+#[cfg(feature = "mysql_async")]
+mod mysql_async;
+#[cfg(any(feature = "_postgres", feature = "_mysql", feature = "_sqlite"))]
 mod parts;
+#[cfg(any(feature = "_postgres", feature = "_mysql", feature = "_sqlite"))]
+mod reading;
 #[cfg(feature = "rusqlite")]
 mod rusqlite;
-#[cfg(feature = "sqlx-postgres")]
-mod sqlx_postgres;
-#[cfg(feature = "sqlx-sqlite")]
-mod sqlx_sqlite;
+#[cfg(feature = "sea-orm")]
+mod sea_orm;
+#[cfg(any(feature = "sqlx-postgres", feature = "sqlx-mysql", feature = "sqlx-sqlite"))]
+mod sqlx;
 #[cfg(feature = "tokio-postgres")]
 mod tokio_postgres;
 
 pub use delivery::delivered;
+#[cfg(any(feature = "diesel-postgres", feature = "diesel-mysql", feature = "diesel-sqlite"))]
+pub use diesel::DieselReadable;
 pub use enqueued::{Enqueued, enqueued};
-pub use memory::{MemoryOutbox, MemoryTransaction};
+pub use memory::{Awaited, MemoryOutbox, MemoryTransaction};

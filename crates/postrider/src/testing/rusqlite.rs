@@ -4,16 +4,17 @@ use postrider_core::{Error, ErrorKind, Message};
 use rusqlite::{Connection, Row, Savepoint, Transaction};
 
 use super::enqueued::Enqueued;
-use super::parts::{self, Parts, SQLITE};
+use super::parts::{self, Parts};
+use super::reading::Reading;
 use crate::outbox::Outbox;
 
 impl Enqueued for &Connection {
     type Answer = Result<Vec<Message>, Error>;
 
     fn enqueued(self, outbox: &Outbox) -> Self::Answer {
-        let table = outbox.sqlite_table();
-        let failed = |error: rusqlite::Error| parts::unreadable(&table, ErrorKind::Config).because(error);
-        let mut statement = self.prepare(&SQLITE.replace("{outbox}", &table)).map_err(failed)?;
+        let reading = Reading::sqlite(outbox);
+        let failed = |error: rusqlite::Error| reading.failed(ErrorKind::Config).because(error);
+        let mut statement = self.prepare(&reading.sql).map_err(failed)?;
         let rows = statement.query_map((), columns).map_err(failed)?;
         rows.map(|row| parts::message(row.map_err(failed)?)).collect()
     }

@@ -4,7 +4,8 @@ use postrider_core::{Error, ErrorKind, Message};
 use tokio_postgres::{Client, GenericClient, Row, Transaction};
 
 use super::enqueued::Enqueued;
-use super::parts::{self, POSTGRES, Parts};
+use super::parts::{self, Parts};
+use super::reading::Reading;
 use crate::driver::Answering;
 use crate::outbox::Outbox;
 
@@ -12,8 +13,7 @@ impl<'t> Enqueued for &'t Client {
     type Answer = Answering<'t, Vec<Message>, Error>;
 
     fn enqueued(self, outbox: &Outbox) -> Self::Answer {
-        let table = outbox.postgres_table();
-        Box::pin(read(self, table))
+        Box::pin(read(self, Reading::postgres(outbox)))
     }
 }
 
@@ -21,17 +21,16 @@ impl<'t> Enqueued for &'t Transaction<'_> {
     type Answer = Answering<'t, Vec<Message>, Error>;
 
     fn enqueued(self, outbox: &Outbox) -> Self::Answer {
-        let table = outbox.postgres_table();
-        Box::pin(read(self, table))
+        Box::pin(read(self, Reading::postgres(outbox)))
     }
 }
 
-async fn read(from: &(impl GenericClient + Sync), table: String) -> Result<Vec<Message>, Error> {
+async fn read(from: &(impl GenericClient + Sync), reading: Reading) -> Result<Vec<Message>, Error> {
     let failed = |error: tokio_postgres::Error| {
         let kind = if error.code().is_some() { ErrorKind::Config } else { ErrorKind::Unavailable };
-        parts::unreadable(&table, kind).because(error)
+        reading.failed(kind).because(error)
     };
-    let rows = from.query_typed(&POSTGRES.replace("{outbox}", &table), &[]).await.map_err(failed)?;
+    let rows = from.query_typed(&reading.sql, &[]).await.map_err(failed)?;
     rows.iter().map(|row| parts::message(columns(row).map_err(failed)?)).collect()
 }
 

@@ -7,6 +7,7 @@ use diesel::connection::SimpleConnection;
 use diesel::result::Error as Failed;
 use diesel::{Connection, SqliteConnection};
 use diesel_async::async_connection_wrapper::AsyncConnectionWrapper;
+use diesel_async::sync_connection_wrapper::SyncConnectionWrapper;
 use diesel_async::{AsyncConnection, AsyncMysqlConnection, AsyncPgConnection};
 use postrider::{Diesel, DieselAsync, DieselBackend, EnqueueError, Message, MessageId, Outbox};
 
@@ -72,6 +73,7 @@ struct OnPostgresAsync(postgres::Database);
 struct OnMysql(mysql::Database);
 struct OnMysqlAsync(mysql::Database);
 struct OnSqlite(sqlite::File);
+struct OnSqliteAsync(sqlite::File);
 
 impl Driver for OnPostgres {
     async fn transact(&self, asked: Vec<Asked>, end: End) -> Answers {
@@ -126,6 +128,16 @@ impl Driver for OnSqlite {
     }
 }
 
+impl Driver for OnSqliteAsync {
+    async fn transact(&self, asked: Vec<Asked>, end: End) -> Answers {
+        transact_async::<SyncConnectionWrapper<SqliteConnection>>(&self.0.path(), asked, end).await
+    }
+
+    async fn written(&self) -> Vec<Written> {
+        self.0.written()
+    }
+}
+
 mod diesel_postgres {
     crate::cases::every_case!(async { super::OnPostgres(super::postgres::Database::fresh().await) });
 }
@@ -144,6 +156,10 @@ mod diesel_async_mysql {
 
 mod diesel_sqlite {
     crate::cases::every_case!(async { super::OnSqlite(super::sqlite::File::fresh()) });
+}
+
+mod diesel_async_sqlite {
+    crate::cases::every_case!(async { super::OnSqliteAsync(super::sqlite::File::fresh()) });
 }
 
 #[tokio::test]
