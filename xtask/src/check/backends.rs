@@ -23,7 +23,8 @@ const PRODUCT: [&str; 7] = [
     "crates/postrider-cli/*",
 ];
 /// The adapters of the SDK for drivers, and their tests.
-const DRIVERS: [&str; 2] = ["crates/postrider/src/driver/*", "crates/postrider/tests/*"];
+const DRIVERS: [&str; 3] =
+    ["crates/postrider/src/driver/*", "crates/postrider/src/testing/driver/*", "crates/postrider/tests/*"];
 const TESTS: [&str; 1] = ["crates/*/tests/*"];
 const DOCS: [&str; 3] = ["README.md", "ARCHITECTURE.md", "docs/*.md"];
 /// Made from reports, which name what was measured.

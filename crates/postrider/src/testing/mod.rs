@@ -180,27 +180,12 @@
 //! ```
 
 mod delivery;
-#[cfg(any(feature = "diesel-postgres", feature = "diesel-mysql", feature = "diesel-sqlite"))]
-mod diesel;
+mod driver;
 mod enqueued;
 mod memory;
-#[cfg(feature = "mysql_async")]
-mod mysql_async;
-#[cfg(any(feature = "_postgres", feature = "_mysql", feature = "_sqlite"))]
-mod parts;
-#[cfg(any(feature = "_postgres", feature = "_mysql", feature = "_sqlite"))]
-mod reading;
-#[cfg(feature = "rusqlite")]
-mod rusqlite;
-#[cfg(feature = "sea-orm")]
-mod sea_orm;
-#[cfg(any(feature = "sqlx-postgres", feature = "sqlx-mysql", feature = "sqlx-sqlite"))]
-mod sqlx;
-#[cfg(feature = "tokio-postgres")]
-mod tokio_postgres;
 
 pub use delivery::delivered;
 #[cfg(any(feature = "diesel-postgres", feature = "diesel-mysql", feature = "diesel-sqlite"))]
-pub use diesel::DieselReadable;
+pub use driver::DieselReadable;
 pub use enqueued::{Enqueued, enqueued};
 pub use memory::{Awaited, MemoryOutbox, MemoryTransaction};

@@ -8,11 +8,11 @@ use sqlx::{PgConnection, PgPool};
 #[cfg(feature = "sqlx-sqlite")]
 use sqlx::{SqliteConnection, SqlitePool};
 
-use super::enqueued::Enqueued;
 use super::parts::{self, Parts};
 use super::reading::Reading;
 use crate::driver::Answering;
 use crate::outbox::Outbox;
+use crate::testing::Enqueued;
 
 macro_rules! read_through {
     ($reading:ident, $from:ty) => {

@@ -3,10 +3,10 @@
 use postrider_core::{Error, ErrorKind, Message};
 use rusqlite::{Connection, Row, Savepoint, Transaction};
 
-use super::enqueued::Enqueued;
 use super::parts::{self, Parts};
 use super::reading::Reading;
 use crate::outbox::Outbox;
+use crate::testing::Enqueued;
 
 impl Enqueued for &Connection {
     type Answer = Result<Vec<Message>, Error>;

@@ -3,11 +3,11 @@
 use postrider_core::{Error, ErrorKind, Message};
 use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, QueryResult, Statement};
 
-use super::enqueued::Enqueued;
 use super::parts::{self, Parts};
 use super::reading::Reading;
 use crate::driver::Answering;
 use crate::outbox::Outbox;
+use crate::testing::Enqueued;
 
 impl<'t> Enqueued for &'t DatabaseConnection {
     type Answer = Answering<'t, Vec<Message>, Error>;

@@ -3,11 +3,11 @@
 use postrider_core::{Error, ErrorKind, Message};
 use tokio_postgres::{Client, GenericClient, Row, Transaction};
 
-use super::enqueued::Enqueued;
 use super::parts::{self, Parts};
 use super::reading::Reading;
 use crate::driver::Answering;
 use crate::outbox::Outbox;
+use crate::testing::Enqueued;
 
 impl<'t> Enqueued for &'t Client {
     type Answer = Answering<'t, Vec<Message>, Error>;

@@ -4,11 +4,11 @@ use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Pool, Transaction};
 use postrider_core::{Error, ErrorKind, Message};
 
-use super::enqueued::Enqueued;
 use super::parts::{self, Parts};
 use super::reading::Reading;
 use crate::driver::Answering;
 use crate::outbox::Outbox;
+use crate::testing::Enqueued;
 
 impl<'t> Enqueued for &'t Pool {
     type Answer = Answering<'t, Vec<Message>, Error>;

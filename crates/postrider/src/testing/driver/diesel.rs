@@ -8,11 +8,11 @@ use diesel::row::NamedRow;
 use diesel::sql_types::{BigInt, Binary, Nullable, Text};
 use postrider_core::{Error, ErrorKind, Message};
 
-use super::enqueued::Enqueued;
 use super::parts::{self, Parts};
 use super::reading::Reading;
 use crate::driver::{Diesel, DieselBackend};
 use crate::outbox::Outbox;
+use crate::testing::Enqueued;
 
 /// A database of diesel's whose outbox can be read back: every [`DieselBackend`].
 ///
