@@ -72,6 +72,13 @@ impl Tree {
         command
     }
 
+    /// The manifests of the crates that stand for somebody else's repository.
+    pub fn samples(&self) -> Result<Vec<PathBuf>> {
+        let mut files = self.files()?;
+        files.retain(|file| file.starts_with("examples/out-of-tree") && file.ends_with("Cargo.toml"));
+        Ok(files)
+    }
+
     /// What git says to these words, without the spaces around it.
     pub fn git(&self, words: &[&str]) -> Result<String> {
         let said = Command::new("git").args(words).current_dir(&self.root).output()?;

@@ -7,12 +7,7 @@ use crate::Result;
 use crate::process::{run, tail};
 
 pub fn step(scene: &Scene<'_>) -> Result<Verdict> {
-    let manifests: Vec<_> = scene
-        .tree
-        .files()?
-        .into_iter()
-        .filter(|file| file.starts_with("examples/out-of-tree") && file.ends_with("Cargo.toml"))
-        .collect();
+    let manifests = scene.tree.samples()?;
     if manifests.is_empty() {
         return Ok(Verdict::Failed("no sample stands under examples/out-of-tree".to_owned()));
     }

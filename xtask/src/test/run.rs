@@ -19,7 +19,7 @@ pub const DOCUMENTATION: &str = "documentation";
 const LIMIT: Duration = Duration::from_secs(15 * 60);
 const FULL_LIMIT: Duration = Duration::from_secs(90 * 60);
 
-/// Runs every program that was asked for, then the tests in the documentation.
+/// Runs every program that was asked for, then the crates outside the workspace and the tests in the documentation.
 pub fn all(tree: &Tree, asked: &Asked, mut binaries: Vec<Binary>) -> Result<Vec<Suite>> {
     let logs = tree.fresh_folder("test")?;
     if let Some(part) = &asked.only {
@@ -42,6 +42,15 @@ pub fn all(tree: &Tree, asked: &Asked, mut binaries: Vec<Binary>) -> Result<Vec<
         }
     });
     let mut suites = suites.into_inner().map_err(|_| "a thread that ran tests panicked")?;
+    let mut samples = tree.samples()?;
+    if let Some(part) = &asked.only {
+        samples.retain(|manifest| name_of_sample(manifest).contains(part.as_str()));
+    }
+    for (place, manifest) in samples.iter().enumerate() {
+        let (suite, took) = sample(tree, asked, manifest, &logs);
+        progress(place + 1, samples.len(), &suite, took);
+        suites.push(suite);
+    }
     if asked.only.is_none() {
         println!("running the tests in the documentation");
         let (suite, took) = documentation(tree, asked, &logs);
@@ -69,6 +78,22 @@ fn one(tree: &Tree, asked: &Asked, binary: &Binary, logs: &Path) -> (Suite, Dura
         command.env(again::VARIABLE, again::VALUE).arg(part);
     }
     suite(&binary.name, process::run(&mut command, &log(logs, &binary.name), limit))
+}
+
+/// A crate outside the workspace, which cargo builds by its own manifest.
+fn sample(tree: &Tree, asked: &Asked, manifest: &Path, logs: &Path) -> (Suite, Duration) {
+    let name = name_of_sample(manifest);
+    let mut command = tree.cargo();
+    command.args(["test", "--no-fail-fast", "--quiet", "--manifest-path"]).arg(tree.root.join(manifest));
+    command.args(["--", "--show-output", "--format", "pretty"]).env("CARGO_TARGET_DIR", &tree.target);
+    let limit = lengthen(asked, &mut command);
+    suite(&name, process::run(&mut command, &log(logs, &name), limit))
+}
+
+/// The name of its folder.
+fn name_of_sample(manifest: &Path) -> String {
+    let folder = manifest.parent().and_then(Path::file_name);
+    folder.unwrap_or_default().to_string_lossy().into_owned()
 }
 
 fn documentation(tree: &Tree, asked: &Asked, logs: &Path) -> (Suite, Duration) {
