@@ -126,9 +126,9 @@ async fn ids_that_the_database_draws_are_new_ones_of_version_7() {
     assert_eq!(lanes.len(), 8, "those without a key are spread by their ids");
 }
 
-/// A session that is not strict changes silently what does not fit: what is too long for a message stays too long.
+/// A session that is not strict cuts silently what does not fit: what is too long for a message stays too long.
 #[tokio::test]
-async fn a_session_that_is_not_strict_makes_no_valid_message_of_a_bad_one() {
+async fn a_session_that_is_not_strict_makes_no_valid_message_of_one_that_is_too_long() {
     let server = Mariadb::start_with(&["--sql-mode="]).await.unwrap();
     let outbox = Outbox::on(&server, 8, |options| options).await;
     let mut connection = outbox.connection().await;
@@ -160,6 +160,110 @@ async fn a_session_that_is_not_strict_makes_no_valid_message_of_a_bad_one() {
     let mode = findings.iter().find(|finding| finding.subject == "sql_mode").unwrap();
     assert_eq!(mode.level, Level::Warning);
     assert!(mode.advice.contains("STRICT_TRANS_TABLES"), "{mode:?}");
+}
+
+/// A plain insert of these bytes as the client sends them.
+async fn insert_bytes(connection: &mut Conn, topic: &[u8], key: &[u8], headers: &[u8]) -> Result<(), u16> {
+    let parts: [&[u8]; 7] = [
+        b"insert into postrider_outbox (topic, `key`, payload, headers) values ('",
+        topic,
+        b"', '",
+        key,
+        b"', 'x', '",
+        headers,
+        b"')",
+    ];
+    connection.query_drop(parts.concat()).await.map_err(number)
+}
+
+/// A call of the procedure with this key.
+async fn call_bytes(connection: &mut Conn, key: &[u8]) -> Result<(), u16> {
+    let parts: [&[u8]; 3] = [b"call postrider_enqueue('t', '", key, b"', 'x', '{}', null, null, null, null, @id)"];
+    connection.query_drop("set @id = null").await.unwrap();
+    connection.query_drop(parts.concat()).await.map_err(number)
+}
+
+fn number(error: mysql_async::Error) -> u16 {
+    match error {
+        mysql_async::Error::Server(told) => told.code,
+        other => panic!("{other}"),
+    }
+}
+
+fn keys(rows: &[Row]) -> Vec<&str> {
+    rows.iter().map(|row| message(row).key.as_ref().unwrap().as_str()).collect()
+}
+
+/// Bytes that are none of the characters that the client says it sends, beside what becomes of them without strict mode.
+const NO_CHARACTERS: [(&str, &[u8], &str); 4] = [
+    ("utf8mb4", b"a\x80z", "a?z"),
+    ("utf8mb4", b"a\x81z", "a?z"),
+    ("utf8mb3", b"a\xf0\x9f\x93\xaez", "a????z"),
+    ("utf8mb3", b"a\xf0\x9f\x93\xafz", "a????z"),
+];
+
+#[tokio::test]
+async fn bytes_that_are_no_characters_are_refused_in_a_strict_session() {
+    let outbox = Outbox::fresh().await;
+    let mut connection = outbox.connection().await;
+    connection.query_drop("set session sql_mode = 'STRICT_TRANS_TABLES'").await.unwrap();
+    for (charset, bytes, _) in NO_CHARACTERS {
+        connection.query_drop(format!("set names {charset}")).await.unwrap();
+        let header = [b"{\"a\": \"", bytes, b"\"}"].concat();
+        assert_eq!(insert_bytes(&mut connection, b"t", bytes, b"{}").await, Err(1366), "{bytes:?}");
+        assert_eq!(insert_bytes(&mut connection, bytes, b"k", b"{}").await, Err(1366), "{bytes:?}");
+        assert_eq!(insert_bytes(&mut connection, b"t", b"k", &header).await, Err(1366), "{bytes:?}");
+        assert_eq!(call_bytes(&mut connection, bytes).await, Err(1366), "{bytes:?}");
+    }
+    assert_eq!(outbox.sql("select count(*) from postrider_outbox").await, "0");
+}
+
+/// What docs/sql.md warns of, and the doctor: two keys can become one. No check of the table sees what was sent.
+#[tokio::test]
+async fn bytes_that_are_no_characters_become_question_marks_in_a_session_that_is_not_strict() {
+    let outbox = Outbox::fresh().await;
+    let mut connection = outbox.connection().await;
+    connection.query_drop("set session sql_mode = ''").await.unwrap();
+    let mut relay = Relay::joined(&outbox.store).await;
+    for (charset, bytes, becomes) in NO_CHARACTERS {
+        connection.query_drop(format!("set names {charset}")).await.unwrap();
+        let header = [b"{\"a\": \"", bytes, b"\"}"].concat();
+        insert_bytes(&mut connection, b"t", bytes, &header).await.unwrap();
+        call_bytes(&mut connection, bytes).await.unwrap();
+        let rows = relay.read_all().await;
+        assert_eq!(keys(&rows), [becomes; 2], "{bytes:?}");
+        assert_eq!(message(&rows[0]).headers.iter().collect::<Vec<_>>(), [("a", becomes)], "{bytes:?}");
+        insert_bytes(&mut connection, bytes, b"k", b"{}").await.unwrap();
+        let rows = relay.read_all().await;
+        assert!(matches!(rows[0].content, Content::Malformed { .. }), "no topic has a question mark: {rows:?}");
+    }
+}
+
+/// What docs/sql.md warns of: the server believes what a session says of its characters, in any mode.
+#[tokio::test]
+async fn a_session_that_names_the_wrong_characters_writes_another_key_in_any_mode() {
+    let outbox = Outbox::fresh().await;
+    let mut connection = outbox.connection().await;
+    let mut relay = Relay::joined(&outbox.store).await;
+    for mode in ["STRICT_ALL_TABLES", ""] {
+        connection.query_drop(format!("set session sql_mode = '{mode}'")).await.unwrap();
+        for (session, becomes) in [
+            ("set names utf8mb4", ["\u{e9}\u{1f4ee}", "\u{e9}\u{1f4ef}"]),
+            // What it sends is UTF-8: another key, and different ones stay different.
+            (
+                "set names latin1",
+                ["\u{c3}\u{a9}\u{f0}\u{178}\u{201c}\u{ae}", "\u{c3}\u{a9}\u{f0}\u{178}\u{201c}\u{af}"],
+            ),
+            // Right so far, and then made characters of a set that lacks them: two keys become one.
+            ("set names utf8mb4, character_set_connection = latin1", ["\u{e9}?"; 2]),
+        ] {
+            connection.query_drop(session).await.unwrap();
+            for key in ["\u{e9}\u{1f4ee}", "\u{e9}\u{1f4ef}"] {
+                insert_bytes(&mut connection, b"t", key.as_bytes(), b"{}").await.unwrap();
+            }
+            assert_eq!(keys(&relay.read_all().await), becomes, "{mode} {session}");
+        }
+    }
 }
 
 /// Of the server, of the writer: a moment is the same everywhere.

@@ -89,7 +89,7 @@ fn settings(seen: &Columns) -> Vec<Finding> {
         warning(
             "sql_mode",
             "not strict: what a session writes is silently changed where it does not fit".to_owned(),
-            "add STRICT_TRANS_TABLES to sql_mode of the server, or call the procedure, which is strict by itself",
+            "add STRICT_TRANS_TABLES to sql_mode of the server, or set it in every session that writes",
         )
     });
     if !seen.is_true(1) {
