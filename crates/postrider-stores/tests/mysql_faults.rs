@@ -281,6 +281,21 @@ async fn who_holds_a_lock_that_an_operator_waits_for_is_named_with_how_to_end_th
     assert!(operator.dead_groups(&DeadFilter::default()).await.unwrap().is_empty());
 }
 
+/// Its own transaction is still open when it asks: to end that would mend nothing.
+#[tokio::test]
+async fn who_waits_for_a_lock_is_not_named_beside_who_holds_it() {
+    let server = Mariadb::start().await.unwrap();
+    let outbox = Outbox::on(&server, 8, |options| options.lock_wait(Duration::from_secs(1))).await;
+    let mut other = outbox.connection().await;
+    other.query_drop("begin").await.unwrap();
+    other.query_drop("select * from postrider_outbox for update").await.unwrap();
+    let mut operator = outbox.operator().await;
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let error = operator.enqueue(&numbered(2)).await.unwrap_err();
+    let connection: u64 = other.query_first("select connection_id()").await.unwrap().unwrap();
+    assert!(error.advice().unwrap().contains(&format!("end it: `kill {connection}`; then")), "{error:?}");
+}
+
 #[tokio::test]
 async fn a_wrong_password_an_unknown_database_and_a_port_without_a_server_say_what_to_do() {
     let server = shared().await.unwrap();

@@ -12,22 +12,23 @@ const SHOWN: usize = 80;
 
 /// The oldest transactions that hold locks on rows. Who waited has given up: what it waited for is not told any more, and
 /// the two servers have other tables for that; these columns both have. Another user's transactions are seen by whoever
-/// has the right `process`.
+/// has the right `process`. `?` who waited: its own transaction is still open.
 const HOLDERS: &str = "\
 select t.trx_mysql_thread_id, p.user, p.host, timestampdiff(second, t.trx_started, now()), p.command, t.trx_query
   from information_schema.innodb_trx t left join information_schema.processlist p on p.id = t.trx_mysql_thread_id
- where t.trx_rows_locked > 0 and t.trx_mysql_thread_id <> connection_id()
+ where t.trx_rows_locked > 0 and t.trx_mysql_thread_id not in (connection_id(), ?)
  order by t.trx_started limit 3";
 
 const ME: &str = "select current_user()";
 
-/// The error of a statement that waited for a lock in vain, with who holds it, or may, and how to end that.
-pub(super) async fn locked(conn: &mut Conn, dialect: Dialect, doing: &str) -> Error {
+/// The error of a statement that the connection `waiter` waited with for a lock in vain, with who holds it, or may, and how
+/// to end that.
+pub(super) async fn locked(conn: &mut Conn, dialect: Dialect, waiter: u32, doing: &str) -> Error {
     let waited = format!("{doing}: a lock on the outbox was waited for in vain");
     // `trx_started` is in the server's own time.
     let server_time = conn.query_drop("set session time_zone = 'SYSTEM'").await;
     let found: Result<Vec<mysql_async::Row>, _> = match server_time {
-        Ok(()) => conn.query(HOLDERS).await,
+        Ok(()) => conn.exec(HOLDERS, (waiter,)).await,
         Err(error) => Err(error),
     };
     let holders: Vec<Holder> = found.into_iter().flatten().filter_map(|row| Holder::read(&Columns::new(row))).collect();
@@ -36,8 +37,9 @@ pub(super) async fn locked(conn: &mut Conn, dialect: Dialect, doing: &str) -> Er
         let me = me.unwrap_or_else(|| "USER".to_owned());
         let what = format!("{waited}; who holds it was not to be found out");
         let step = format!(
-            "run this again; as an administrator, `show engine innodb status` of {} names the transactions, and `grant \
-             process on *.* to {}` lets this tell them",
+            "run this again; as an administrator, `show engine innodb status` of {} names the transactions, and `show \
+             processlist` the sessions, one of which may have locked a whole table; `grant process on *.* to {}` lets this \
+             tell the transactions",
             dialect.name(),
             account(&me)
         );

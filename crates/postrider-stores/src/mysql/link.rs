@@ -47,6 +47,8 @@ pub(super) struct Link {
     tls: Option<SslOpts>,
     open: Option<Open>,
     generation: u64,
+    /// The server's number of the connection that was taken last.
+    connection: u32,
     /// Whether the last error was a deadlock, which the server ended by undoing the transaction.
     deadlocked: AtomicBool,
 }
@@ -64,6 +66,7 @@ impl Link {
             tls: tls.clone(),
             open: None,
             generation: 0,
+            connection: 0,
             deadlocked: AtomicBool::new(false),
         }
     }
@@ -187,6 +190,7 @@ impl Link {
             None => {
                 let open = self.connect().await?;
                 self.generation += 1;
+                self.connection = open.conn.id();
                 Ok(open)
             }
         }
@@ -211,7 +215,7 @@ impl Link {
         }
         let asking = async {
             let mut open = self.connect().await.ok()?;
-            Some(holders::locked(&mut open.conn, open.dialect, doing).await)
+            Some(holders::locked(&mut open.conn, open.dialect, self.connection, doing).await)
         };
         tokio::time::timeout(ASKING, asking).await.ok().flatten().unwrap_or(plain)
     }
