@@ -43,26 +43,30 @@ async fn read_again(relay: &mut Relay) -> (Vec<Row>, bool) {
     (rows, discontinued)
 }
 
+/// Its uptime tells one life from the other, in seconds.
+async fn a_few_seconds_of_life(server: &Mariadb) {
+    until("a few seconds of life", async || {
+        let line = server.sql("mysql", "show global status like 'Uptime'").await.unwrap();
+        line.rsplit('\t').next().unwrap().parse::<u32>().unwrap() > 6
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn after_a_restart_or_a_crash_of_the_server_everything_unsettled_is_read_anew() {
     let mut server = Mariadb::start().await.unwrap();
     for crash in [false, true] {
-        let (database, url) = {
+        let url = {
             let outbox = Outbox::on(&server, 8, |options| options).await;
             outbox.enqueue(&numbered(20)).await;
-            (outbox.database.clone(), server.url_for(&outbox.database))
+            server.url_for(&outbox.database)
         };
         let store = MysqlStore::open(MysqlOptions::new(&url).unwrap()).await.unwrap();
         let mut relay = Relay::joined(&store).await;
         let rows = relay.read_all().await;
         relay.settle(&rows[..5], Outcome::Delivered).await;
         assert!(relay.read_all().await.is_empty());
-        // Its uptime tells one life from the other, in seconds.
-        until("a few seconds of life", async || {
-            let line = server.sql(&database, "show global status like 'Uptime'").await.unwrap();
-            line.rsplit('\t').next().unwrap().parse::<u32>().unwrap() > 6
-        })
-        .await;
+        a_few_seconds_of_life(&server).await;
         if crash {
             server.kill9();
         } else {
@@ -97,6 +101,41 @@ async fn numbers_that_are_drawn_again_are_noticed_and_read() {
     .await;
     assert!(discontinued, "the relay must not trust what it knew");
     assert_eq!(payloads(&found), (0..10).map(|n: u32| n.to_string()).collect::<Vec<_>>());
+}
+
+/// As with a server that kept its counter in memory alone, or was put back from a copy.
+#[tokio::test]
+async fn what_a_server_writes_after_a_restart_with_a_lower_auto_increment_is_found_and_delivered() {
+    let mut server = Mariadb::start().await.unwrap();
+    let (database, url) = {
+        let outbox = Outbox::on(&server, 8, |options| options).await;
+        outbox.enqueue(&numbered(50)).await;
+        (outbox.database.clone(), server.url_for(&outbox.database))
+    };
+    let store = MysqlStore::open(MysqlOptions::new(&url).unwrap()).await.unwrap();
+    let mut relay = Relay::joined(&store).await;
+    let rows = relay.read_all().await;
+    assert_eq!(relay.settle(&rows, Outcome::Delivered).await.rows.len(), 50);
+    assert!(relay.read_all().await.is_empty());
+    a_few_seconds_of_life(&server).await;
+    server.stop();
+    server.restart_after(&format!("alter table {database}.postrider_outbox auto_increment = 1;\n")).await.unwrap();
+    let insert = "insert into postrider_outbox (topic, `key`, payload) values ('t', 'a', 'one'), ('t', 'a', 'two')";
+    server.sql(&database, insert).await.unwrap();
+    let (mut found, mut discontinued) = (Vec::new(), false);
+    until("what has the old numbers", async || {
+        let (rows, told) = read_again(&mut relay).await;
+        discontinued |= told;
+        found.extend(rows);
+        found.len() == 2
+    })
+    .await;
+    assert!(discontinued, "the relay must not trust what it knew");
+    assert_eq!((payloads(&found), ids(&found)), (vec!["one".to_owned(), "two".to_owned()], ids(&rows[..2])));
+    assert_eq!(relay.settle(&found, Outcome::Delivered).await.rows.len(), 2);
+    let left = "select count(*) from postrider_outbox";
+    assert_eq!(server.sql(&database, left).await.unwrap(), "0");
+    assert!(relay.read_all().await.is_empty());
 }
 
 #[tokio::test]
