@@ -12,7 +12,7 @@ use mysql::{Outbox, ROOM, Relay, connection, payloads, until};
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable as _;
 use postrider_core::{Content, Due, Level, Message, Row};
-use postrider_testkit::servers::mariadb::{Mariadb, shared};
+use postrider_testkit::servers::mariadb::{Family, Mariadb, shared};
 
 fn message(row: &Row) -> &Message {
     match &row.content {
@@ -220,22 +220,31 @@ async fn bytes_that_are_no_characters_are_refused_in_a_strict_session() {
 
 /// What docs/sql.md warns of, and the doctor: two keys can become one. No check of the table sees what was sent.
 #[tokio::test]
-async fn bytes_that_are_no_characters_become_question_marks_in_a_session_that_is_not_strict() {
+async fn bytes_that_are_no_characters_are_lost_in_a_session_that_is_not_strict() {
     let outbox = Outbox::fresh().await;
     let mut connection = outbox.connection().await;
     connection.query_drop("set session sql_mode = ''").await.unwrap();
     let mut relay = Relay::joined(&outbox.store).await;
-    for (charset, bytes, becomes) in NO_CHARACTERS {
+    for (charset, bytes, question_marks) in NO_CHARACTERS {
         connection.query_drop(format!("set names {charset}")).await.unwrap();
         let header = [b"{\"a\": \"", bytes, b"\"}"].concat();
         insert_bytes(&mut connection, b"t", bytes, &header).await.unwrap();
         call_bytes(&mut connection, bytes).await.unwrap();
         let rows = relay.read_all().await;
-        assert_eq!(keys(&rows), [becomes; 2], "{bytes:?}");
-        assert_eq!(message(&rows[0]).headers.iter().collect::<Vec<_>>(), [("a", becomes)], "{bytes:?}");
+        // MySQL ends the text before the first of them, where it need not make other characters of the session's.
+        let is_cut = outbox.server.family() == Family::Mysql && charset == "utf8mb4";
+        let is_malformed = |row: &Row| matches!(row.content, Content::Malformed { .. });
+        if is_cut {
+            assert!(is_malformed(&rows[0]), "the header is no JSON any more: {rows:?}");
+            assert_eq!(keys(&rows[1..]), ["a"], "{bytes:?}");
+        } else {
+            assert_eq!(keys(&rows), [question_marks; 2], "{bytes:?}");
+            let headers: Vec<_> = message(&rows[0]).headers.iter().collect();
+            assert_eq!(headers, [("a", question_marks)], "{bytes:?}");
+        }
         insert_bytes(&mut connection, bytes, b"k", b"{}").await.unwrap();
         let rows = relay.read_all().await;
-        assert!(matches!(rows[0].content, Content::Malformed { .. }), "no topic has a question mark: {rows:?}");
+        assert_eq!(is_malformed(&rows[0]), !is_cut, "no topic has a question mark: {rows:?}");
     }
 }
 
