@@ -94,7 +94,7 @@ fn features(words: &[String]) -> Vec<&'static str> {
     let mut features = Vec::new();
     for word in words.iter().map(|word| word.rsplit('=').next().unwrap_or(word)) {
         match word {
-            "mariadb" => features.push("postrider-cli/mysql"),
+            "mariadb" | "mysql" => features.push("postrider-cli/mysql"),
             "kafka" | "kafka3" => features.push("postrider-cli/kafka"),
             _ => {}
         }

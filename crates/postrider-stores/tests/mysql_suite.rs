@@ -4,16 +4,9 @@
 
 mod mysql;
 
-use std::time::Duration;
-
-use mysql::Relay;
 use mysql::harness::Harness;
-use mysql_async::prelude::Queryable as _;
-use postrider_core::{Level, Message, Outcome, Store as _};
-use postrider_stores::mysql::{MysqlOptions, MysqlStore, Names, migrate, remove};
 use postrider_testkit::servers::mariadb::shared;
 use postrider_testkit::suites::store::LANES;
-use postrider_testkit::suites::store::bench::retry;
 use postrider_testkit::{one_order_suite, store_suite};
 
 async fn start() -> Harness {

@@ -93,7 +93,7 @@ impl Kind {
             | Self::DatabaseRestart
             | Self::DatabaseBackend => server,
             // PostgreSQL's fence and its rows are locked by one statement, and its numbers never go back.
-            Self::DatabaseDeadlock | Self::DatabaseNumbers => store == StoreKind::Mariadb,
+            Self::DatabaseDeadlock | Self::DatabaseNumbers => matches!(store, StoreKind::Mariadb | StoreKind::Mysql),
             // One process writes a file at a time.
             Self::RelayAdded
             | Self::BrokerCut

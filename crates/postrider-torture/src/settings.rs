@@ -16,6 +16,8 @@ pub enum StoreKind {
     Postgres,
     /// A private MariaDB.
     Mariadb,
+    /// A private MySQL.
+    Mysql,
     /// A file.
     Sqlite,
 }

@@ -66,8 +66,8 @@ impl MariadbPlace {
     ///
     /// # Errors
     /// When the server is missing or does not start, or the program was built without this store.
-    pub async fn start(settings: &Settings) -> Fallible<Self> {
-        let server = Mariadb::start().await?;
+    pub async fn start(settings: &Settings, family: Family) -> Fallible<Self> {
+        let server = Mariadb::start_of(family, &[]).await?;
         let (port, database) = (server.port(), server.create_database().await?);
         let admin = server.url_for(&database);
         let mut migrate = command(&settings.relay_bin.to_string_lossy());
@@ -83,14 +83,14 @@ impl MariadbPlace {
         let counters: Vec<String> = keys(settings.keys).iter().map(|key| format!("('{key}', 0)")).collect();
         connection.query_drop(format!("insert into torture_counter values {}", counters.join(", "))).await?;
         let version: Option<String> = connection.query_first("select version()").await?;
-        let name = match server.family() {
+        let name = match family {
             Family::Mariadb => "MariaDB",
             Family::Mysql => "MySQL",
         };
         let version = version.unwrap_or_default();
         let address = std::net::SocketAddr::from((std::net::Ipv4Addr::LOCALHOST, port));
         Ok(Self {
-            family: server.family(),
+            family,
             server: Mutex::new(server),
             version: format!("{name} {}", version.split('-').next().unwrap_or_default()),
             database,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use postrider_testkit::proxy::Proxy;
+use postrider_testkit::servers::mariadb::Family;
 use uuid::Uuid;
 
 use super::mariadb::MariadbPlace;
@@ -16,7 +17,7 @@ use crate::settings::{Settings, StoreKind};
 pub enum Store {
     /// A private PostgreSQL.
     Postgres(Box<PostgresPlace>),
-    /// A private MariaDB.
+    /// A private MariaDB or MySQL.
     Mariadb(Box<MariadbPlace>),
     /// A file.
     Sqlite(SqlitePlace),
@@ -99,7 +100,8 @@ impl Store {
     pub async fn start(settings: &Settings) -> Fallible<Self> {
         Ok(match settings.store {
             StoreKind::Postgres => Self::Postgres(Box::new(PostgresPlace::start().await?)),
-            StoreKind::Mariadb => Self::Mariadb(Box::new(MariadbPlace::start(settings).await?)),
+            StoreKind::Mariadb => Self::Mariadb(Box::new(MariadbPlace::start(settings, Family::Mariadb).await?)),
+            StoreKind::Mysql => Self::Mariadb(Box::new(MariadbPlace::start(settings, Family::Mysql).await?)),
             StoreKind::Sqlite => Self::Sqlite(SqlitePlace::start(&settings.out)?),
         })
     }

@@ -62,7 +62,14 @@ impl Mariadb {
     /// # Errors
     /// When MariaDB is not installed or does not start.
     pub async fn start_with(settings: &[&str]) -> Result<Self, ServerError> {
-        let family = Family::asked()?;
+        Self::start_of(Family::asked()?, settings).await
+    }
+
+    /// The same of one of the two.
+    ///
+    /// # Errors
+    /// When it is not installed or does not start.
+    pub async fn start_of(family: Family, settings: &[&str]) -> Result<Self, ServerError> {
         let (client, folder, port) = (find("mariadb", &[], PACKAGE)?, Folder::create()?, free_port()?);
         family.install(&folder)?.args([format!("--datadir={}", data(&folder).display()), temporary(&folder)]).run()?;
         let init = folder.write(INIT, &users())?;
