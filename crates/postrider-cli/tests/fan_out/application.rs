@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use postrider::{Message, Outbox};
-use tokio_postgres::NoTls;
+use mysql_async::{Conn, TxOpts};
+use postrider::{Message, MessageId, Outbox};
+use tokio_postgres::{Client, NoTls};
 
 /// Keys of the load.
 const KEYS: usize = 200;
@@ -58,28 +59,61 @@ pub fn now() -> u64 {
     u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis()).unwrap()
 }
 
+/// The application's own connection.
+enum Connection {
+    Postgres(Client),
+    Mysql(Conn),
+}
+
+impl Connection {
+    async fn to(url: &str) -> Self {
+        if url.starts_with("mysql") {
+            return Self::Mysql(Conn::from_url(url).await.unwrap());
+        }
+        let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+        tokio::spawn(connection);
+        Self::Postgres(client)
+    }
+
+    /// Commits messages in one transaction.
+    async fn commit(&mut self, messages: Vec<Message>) -> Vec<MessageId> {
+        let (outbox, mut ids) = (Outbox::new(), Vec::with_capacity(messages.len()));
+        match self {
+            Self::Postgres(client) => {
+                let tx = client.transaction().await.unwrap();
+                for message in messages {
+                    ids.push(outbox.enqueue(&tx, message).await.unwrap());
+                }
+                tx.commit().await.unwrap();
+            }
+            Self::Mysql(connection) => {
+                let mut tx = connection.start_transaction(TxOpts::default()).await.unwrap();
+                for message in messages {
+                    ids.push(outbox.enqueue(&mut tx, message).await.unwrap());
+                }
+                tx.commit().await.unwrap();
+            }
+        }
+        ids
+    }
+}
+
 async fn write(url: &str, rate: usize, stop: &AtomicBool, committed: &AtomicUsize) -> Vec<Written> {
-    let (mut client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
-    tokio::spawn(connection);
-    let (outbox, began) = (Outbox::new(), Instant::now());
+    let (mut connection, began) = (Connection::to(url).await, Instant::now());
     let mut written: Vec<Written> = Vec::new();
     for beat in 1.. {
         if stop.load(Ordering::SeqCst) {
             break;
         }
         let due = rate * usize::try_from((BEAT * beat).as_millis()).unwrap() / 1_000;
-        let from = written.len();
-        let tx = client.transaction().await.unwrap();
-        for n in from..due {
-            // Not round and round: some keys follow each other closely.
-            let key = (n * n / 3 % KEYS).to_string();
-            let id = outbox.enqueue(&tx, Message::new("orders.placed", n.to_string()).key(&key)).await.unwrap();
-            written.push(Written { id: id.to_string(), key, at: 0 });
-        }
-        tx.commit().await.unwrap();
-        committed.store(written.len(), Ordering::SeqCst);
+        // Not round and round: some keys follow each other closely.
+        let keys: Vec<String> = (written.len()..due).map(|n| (n * n / 3 % KEYS).to_string()).collect();
+        let message = |(n, key): (usize, &String)| Message::new("orders.placed", n.to_string()).key(key);
+        let messages = (written.len()..).zip(&keys).map(message).collect();
+        let ids = connection.commit(messages).await;
         let at = now();
-        written[from..].iter_mut().for_each(|one| one.at = at);
+        written.extend(ids.iter().zip(keys).map(|(id, key)| Written { id: id.to_string(), key, at }));
+        committed.store(written.len(), Ordering::SeqCst);
         tokio::time::sleep_until((began + BEAT * beat).into()).await;
     }
     written

@@ -21,6 +21,8 @@ mod timeline;
 
 use endpoint::Absence;
 use postrider_testkit::servers::installed;
+#[cfg(all(feature = "kafka", feature = "mysql"))]
+use postrider_testkit::servers::mariadb;
 use postrider_testkit::servers::nats::NatsServer;
 use scene::{Scene, sizes};
 use timeline::Arrival;
@@ -58,6 +60,19 @@ async fn nats_gets_everything_once_while_http_is_away_and_http_catches_up_in_ord
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nats_gets_everything_once_while_http_answers_nothing_and_http_catches_up_in_order() {
     nats_beside(Absence::Silent, "window_rows = 200").await;
+}
+
+/// The whole way that the example goes.
+#[cfg(all(feature = "kafka", feature = "mysql"))]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_mariadb_writes_goes_on_to_kafka_while_http_is_away_and_http_catches_up_in_order() {
+    let _alone = ALONE.lock().await;
+    let Some(kafka) = installed(WHAT, kafka::Kafka::start().await) else { return };
+    let Some(server) = installed(WHAT, mariadb::shared().await) else { return };
+    let url = server.url_for(&server.create_database().await.unwrap());
+    let mut scene = Scene::on(url, &kafka.broker(), "").await;
+    let outcome = scene.play(sizes(), Absence::Closed).await;
+    outcome.judge("Kafka", &kafka.arrivals().await, sizes());
 }
 
 #[cfg(feature = "kafka")]

@@ -60,8 +60,12 @@ impl Scene {
     /// # Errors
     /// When PostgreSQL is not there.
     pub async fn set(events: &str, relay: &str) -> Result<Self, ServerError> {
-        let (server, place, endpoint) = (shared().await?, Place::empty(), Endpoint::start().await);
-        let url = server.fresh_database().await?;
+        Ok(Self::on(shared().await?.fresh_database().await?, events, relay).await)
+    }
+
+    /// The same in this empty database.
+    pub async fn on(url: String, events: &str, relay: &str) -> Self {
+        let (place, endpoint) = (Place::empty(), Endpoint::start().await);
         let config = format!(
             "[outbox]\nstore = \"{url}\"\n[admin]\nlisten = \"127.0.0.1:0\"\n[relay]\nmax_pause = \"2s\"\n{relay}\n\
              [broker.events]\n{events}\n[broker.hook]\nurl = \"{}\"\ntimeout = \"8s\"\n\
@@ -71,7 +75,7 @@ impl Scene {
         place.write("postrider.toml", config);
         place.run(&["migrate"]).good();
         let relay = place.start(&mut place.command(&["relay", "--log-format", "json"]));
-        Ok(Self { place, url, relay, endpoint })
+        Self { place, url, relay, endpoint }
     }
 
     fn status(&self) -> Run {
