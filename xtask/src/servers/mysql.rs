@@ -2,6 +2,7 @@
 //! unpacked into a folder of its own, so that nothing of the machine changes.
 //! `crates/postrider-testkit/src/servers/mariadb/family.rs` starts it from there.
 
+use std::env::consts::ARCH;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -54,6 +55,7 @@ pub fn bring() -> Result<()> {
     apt(&work, &["update", "-q"])?;
     apt(&work, &["install", "-q", "-y", "--no-install-recommends", "--download-only", PACKAGE])?;
     unpack(&work)?;
+    runs(&work.join("unpacked"))?;
     // Whole or not at all: a run that is killed leaves nothing that looks like a server.
     let _ = fs::remove_dir_all(&folder);
     fs::rename(work.join("unpacked"), &folder)?;
@@ -75,6 +77,20 @@ fn apt(work: &Path, words: &[&str]) -> Result<()> {
     command.args(words).env("APT_CONFIG", work.join("apt.conf")).stdin(Stdio::null());
     let status = command.status().map_err(|error| format!("apt-get: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("apt-get {}: {status}", words.join(" ")).into()) }
+}
+
+/// That what was unpacked runs on this machine, with the C library that came with it.
+fn runs(root: &Path) -> Result<()> {
+    let libraries = root.join(format!("usr/lib/{ARCH}-linux-gnu"));
+    let loader = if ARCH == "aarch64" { "ld-linux-aarch64.so.1" } else { "ld-linux-x86-64.so.2" };
+    let mut command = Command::new(libraries.join(loader));
+    command.arg("--library-path").arg(&libraries).arg(root.join("usr/sbin/mysqld")).arg("--version");
+    let out = command.output().map_err(|error| format!("mysqld: {error}"))?;
+    if out.status.success() {
+        print!("{}", String::from_utf8_lossy(&out.stdout));
+        return Ok(());
+    }
+    Err(format!("mysqld --version: {}: {}", out.status, String::from_utf8_lossy(&out.stderr)).into())
 }
 
 fn unpack(work: &Path) -> Result<()> {

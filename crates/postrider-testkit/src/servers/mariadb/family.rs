@@ -1,5 +1,6 @@
 //! Which of the two servers is started, and how.
 
+use std::env::consts::ARCH;
 use std::path::{Path, PathBuf};
 
 use super::super::process::{Folder, Recipe, ServerError, find};
@@ -9,7 +10,6 @@ use super::PACKAGE;
 /// that they need, down to the C library.
 const FOLDER: &str = "POSTRIDER_MYSQL_FOLDER";
 const UNPACKED: &str = "mysql-server-core, of its unstable distribution: cargo xtask servers --install";
-const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 
 /// MariaDB or MySQL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,9 +91,10 @@ impl Family {
             }
             Self::Mysql => unpacked()?,
         };
-        let libraries = root.join(LIBRARIES);
+        let libraries = root.join(format!("usr/lib/{ARCH}-linux-gnu"));
+        let loader = if ARCH == "aarch64" { "ld-linux-aarch64.so.1" } else { "ld-linux-x86-64.so.2" };
         let of_root = |option: &str, place: &str| format!("--{option}={}", root.join(place).display());
-        Ok(Recipe::new(libraries.join("ld-linux-x86-64.so.2"), folder.path())
+        Ok(Recipe::new(libraries.join(loader), folder.path())
             .args([Path::new("--library-path"), &libraries, &root.join("usr/sbin/mysqld")])
             .args(["--no-defaults", "--mysqlx=OFF", "--secure-file-priv=NULL"])
             .args([of_root("basedir", "usr"), of_root("plugin-dir", "usr/lib/mysql/plugin")])
