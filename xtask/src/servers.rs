@@ -1,7 +1,7 @@
 //! The servers that the tests start privately: which are installed, and installing them without starting one.
 
 mod kafka;
-mod mysql;
+pub mod mysql;
 mod packages;
 
 use std::fs;
@@ -140,6 +140,12 @@ fn of_debian(packages: &[&'static str]) -> Vec<&'static str> {
     of.filter(|package| packages.contains(package)).collect()
 }
 
+/// Where what comes from registries may be found: kept by root, and by this user.
+fn caches() -> impl Iterator<Item = PathBuf> {
+    let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache/postrider"));
+    [Some(PathBuf::from("/var/cache/postrider")), home].into_iter().flatten()
+}
+
 /// Where what comes from registries is kept: as root where also another user may read it, because servers run as one.
 fn cache() -> Result<PathBuf> {
     match is_root()? {
@@ -258,11 +264,6 @@ fn postgres() -> Option<PathBuf> {
         .collect();
     versions.sort();
     versions.pop().map(|(_, file)| file).or_else(|| on_path("initdb"))
-}
-
-/// The program of MySQL, where it is unpacked.
-pub fn mysql() -> Option<PathBuf> {
-    mysql::found()
 }
 
 fn mariadb() -> Option<PathBuf> {

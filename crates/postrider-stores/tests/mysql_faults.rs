@@ -81,6 +81,20 @@ async fn after_a_restart_or_a_crash_of_the_server_everything_unsettled_is_read_a
 }
 
 /// As after a table that was emptied or restored: numbers that were passed are drawn again.
+/// So many rows that have numbers which were given before.
+async fn found_again(relay: &mut Relay, count: usize) -> Vec<Row> {
+    let (mut found, mut discontinued) = (Vec::new(), false);
+    until("what has the old numbers", async || {
+        let (rows, told) = read_again(relay).await;
+        discontinued |= told;
+        found.extend(rows);
+        found.len() == count
+    })
+    .await;
+    assert!(discontinued, "the relay must not trust what it knew");
+    found
+}
+
 #[tokio::test]
 async fn numbers_that_are_drawn_again_are_noticed_and_read() {
     let outbox = Outbox::fresh().await;
@@ -91,15 +105,7 @@ async fn numbers_that_are_drawn_again_are_noticed_and_read() {
     assert!(relay.read_all().await.is_empty());
     outbox.sql("truncate table postrider_outbox").await;
     outbox.enqueue(&numbered(10)).await;
-    let (mut found, mut discontinued) = (Vec::new(), false);
-    until("what has the old numbers", async || {
-        let (rows, told) = read_again(&mut relay).await;
-        discontinued |= told;
-        found.extend(rows);
-        found.len() == 10
-    })
-    .await;
-    assert!(discontinued, "the relay must not trust what it knew");
+    let found = found_again(&mut relay, 10).await;
     assert_eq!(payloads(&found), (0..10).map(|n: u32| n.to_string()).collect::<Vec<_>>());
 }
 
@@ -122,15 +128,7 @@ async fn what_a_server_writes_after_a_restart_with_a_lower_auto_increment_is_fou
     server.restart_after(&format!("alter table {database}.postrider_outbox auto_increment = 1;\n")).await.unwrap();
     let insert = "insert into postrider_outbox (topic, `key`, payload) values ('t', 'a', 'one'), ('t', 'a', 'two')";
     server.sql(&database, insert).await.unwrap();
-    let (mut found, mut discontinued) = (Vec::new(), false);
-    until("what has the old numbers", async || {
-        let (rows, told) = read_again(&mut relay).await;
-        discontinued |= told;
-        found.extend(rows);
-        found.len() == 2
-    })
-    .await;
-    assert!(discontinued, "the relay must not trust what it knew");
+    let found = found_again(&mut relay, 2).await;
     assert_eq!((payloads(&found), ids(&found)), (vec!["one".to_owned(), "two".to_owned()], ids(&rows[..2])));
     assert_eq!(relay.settle(&found, Outcome::Delivered).await.rows.len(), 2);
     let left = "select count(*) from postrider_outbox";

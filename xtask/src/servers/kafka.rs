@@ -1,7 +1,7 @@
 //! Kafka, which no Debian package has: brought by Maven's own client into a cache folder, beside no other program.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use crate::Result;
@@ -23,9 +23,7 @@ const PROJECT: &str = "<project xmlns=\"http://maven.apache.org/POM/4.0.0\"><mod
 /// Its main file, where it is installed.
 pub fn found() -> Option<PathBuf> {
     let named = std::env::var_os(VARIABLE).map(PathBuf::from);
-    let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache/postrider"));
-    let installed = [Some(PathBuf::from("/var/cache/postrider")), home].into_iter().flatten();
-    let folders = installed.map(|folder| folder.join(format!("kafka-{VERSION}")));
+    let folders = super::caches().map(|cache| cache.join(format!("kafka-{VERSION}")));
     let file = |folder: PathBuf| folder.join(format!("kafka_2.13-{VERSION}.jar"));
     named.into_iter().chain(folders).map(file).find(|file| file.is_file())
 }

@@ -32,9 +32,7 @@ Acquire::Languages "none";
 /// Its program, where it is unpacked.
 pub fn found() -> Option<PathBuf> {
     let named = std::env::var_os(VARIABLE).map(PathBuf::from);
-    let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache/postrider"));
-    let installed = [Some(PathBuf::from("/var/cache/postrider")), home].into_iter().flatten();
-    let folders = named.into_iter().chain(installed.map(|folder| folder.join("mysql")));
+    let folders = named.into_iter().chain(super::caches().map(|cache| cache.join("mysql")));
     folders.map(|folder| folder.join("usr/sbin/mysqld")).find(|file| file.is_file())
 }
 

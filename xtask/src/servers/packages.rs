@@ -2,7 +2,7 @@
 //! says, into a cache folder. `crates/postrider-testkit/src/servers/packages.rs` looks there.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use crate::Result;
@@ -105,11 +105,9 @@ pub fn bring_go() -> Result<()> {
 
 impl Packages {
     fn found(&self) -> Option<PathBuf> {
-        let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache/postrider"));
-        let caches = [Some(PathBuf::from("/var/cache/postrider")), home];
-        let folders = caches.into_iter().flatten().map(|cache| cache.join("packages").join(self.language));
+        let mut folders = super::caches().map(|cache| cache.join("packages").join(self.language));
         let brought = |folder: &PathBuf| fs::read_to_string(folder.join("lock")).is_ok_and(|lock| lock == self.lock);
-        folders.into_iter().find(brought)
+        folders.find(brought)
     }
 
     fn bring(&self) -> Result<()> {

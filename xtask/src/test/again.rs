@@ -42,7 +42,7 @@ pub fn on_mysql(binaries: &[Binary]) -> Vec<Binary> {
 
 /// Whether there is a MySQL to run them on.
 pub fn is_installed() -> bool {
-    servers::mysql().is_some()
+    servers::mysql::found().is_some()
 }
 
 /// What is said where there is none.

@@ -1,5 +1,6 @@
 //! Real servers, started privately on free ports with their own data folders.
 
+mod brought;
 pub mod http_receiver;
 mod installed;
 pub mod kafka;

@@ -1,7 +1,8 @@
 //! Packages of other languages, which `cargo xtask servers --install` brings by each language's own client.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use super::brought::caches;
 use super::process::ServerError;
 
 /// The folder with a language's packages, as its lock file names them. With another lock file than the one they were
@@ -17,11 +18,9 @@ use super::process::ServerError;
 /// # Errors
 /// [`ServerError::NotInstalled`].
 pub fn packages(language: &'static str, lock: &str) -> Result<PathBuf, ServerError> {
-    let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache/postrider"));
-    let caches = [Some(PathBuf::from("/var/cache/postrider")), home];
-    let folders = caches.into_iter().flatten().map(|cache| cache.join("packages").join(language));
+    let mut folders = caches().map(|cache| cache.join("packages").join(language));
     let brought = |folder: &PathBuf| std::fs::read_to_string(folder.join("lock")).is_ok_and(|found| found == lock);
-    folders.into_iter().find(brought).ok_or_else(|| ServerError::NotInstalled {
+    folders.find(brought).ok_or_else(|| ServerError::NotInstalled {
         program: format!("what the {language} programs import (cargo xtask servers --install brings it)"),
         package: client(language),
     })

@@ -6,6 +6,13 @@ use super::by_hand::{Hand, PAUSES, WORKS, a_look, aside, freed, only, retrying, 
 use crate::machine::Event;
 use crate::*;
 
+/// The only call that one of so many destinations takes at a time is under way, for this row.
+fn beside_a_call(destinations: usize, id: i64) -> Hand {
+    let mut hand = Hand::with(destinations, |settings| settings.destinations[PAUSES].profile.max_concurrent = 1);
+    hand.give_new(vec![only(PAUSES, row(id, None))]);
+    hand
+}
+
 /// The outcomes that are being recorded, with their rows.
 fn recorded(hand: &mut Hand) -> Vec<(i64, bool)> {
     let is_retry = |outcome: &Outcome| matches!(outcome, Outcome::Retry { .. });
@@ -28,8 +35,7 @@ fn a_message_that_failed_at_one_destination_is_tried_again_there_while_another_o
 
 #[test]
 fn it_is_tried_again_there_also_where_the_pause_begins_after_it_failed() {
-    let mut hand = Hand::with(2, |settings| settings.destinations[PAUSES].profile.max_concurrent = 1);
-    hand.give_new(vec![only(PAUSES, row(1, None))]);
+    let mut hand = beside_a_call(2, 1);
     hand.give_new(vec![row(2, Some("k"))]);
     let flight = hand.flight_to(WORKS, 2);
     hand.publish(flight, Some(ErrorKind::Rejected));
@@ -142,8 +148,7 @@ fn a_delayed_message_that_stands_before_the_one_that_holds_its_key_goes_during_a
 /// It says so much later than one that refuses its calls. The window has room, so that nobody else waits for that.
 #[test]
 fn a_message_that_failed_at_one_destination_is_tried_again_there_while_another_one_answers_nothing() {
-    let mut hand = Hand::with(2, |settings| settings.destinations[PAUSES].profile.max_concurrent = 1);
-    hand.give_new(vec![only(PAUSES, row(1, None))]);
+    let mut hand = beside_a_call(2, 1);
     hand.give_new(vec![row(2, Some("k"))]);
     let flight = hand.flight_to(WORKS, 2);
     hand.publish(flight, Some(ErrorKind::Rejected));
@@ -209,8 +214,7 @@ fn what_was_accepted_does_not_wait_in_memory_for_the_end_of_a_pause_before_one_t
 
 #[test]
 fn what_was_accepted_leaves_memory_before_one_that_is_tried_again_where_the_pause_begins_later() {
-    let mut hand = Hand::with(3, |settings| settings.destinations[PAUSES].profile.max_concurrent = 1);
-    hand.give_new(vec![only(PAUSES, row(9, None))]);
+    let mut hand = beside_a_call(3, 9);
     before_one_that_is_tried_again(&mut hand);
     assert!(hand.settles.is_empty(), "the other destination may take it at any moment: {:?}", hand.settles);
     let flight = hand.flight_to(PAUSES, 9);
@@ -220,8 +224,7 @@ fn what_was_accepted_leaves_memory_before_one_that_is_tried_again_where_the_paus
 
 #[test]
 fn what_was_accepted_leaves_memory_before_one_that_is_tried_again_where_the_other_destination_answers_nothing() {
-    let mut hand = Hand::with(3, |settings| settings.destinations[PAUSES].profile.max_concurrent = 1);
-    hand.give_new(vec![only(PAUSES, row(9, None))]);
+    let mut hand = beside_a_call(3, 9);
     before_one_that_is_tried_again(&mut hand);
     while hand.now < Tick::ZERO + Duration::from_secs(4) {
         hand.until_the_next_read();

@@ -1,8 +1,8 @@
 //! A private Kafka: one node that is server and controller (KRaft), from the files that Maven brought; or several of them,
 //! a [`KafkaCluster`].
 //!
-//! It has a plain listener for the test itself and, where asked for, one with passwords, one with TLS, and one with both. Its classes lie
-//! in a folder that `cargo xtask servers --install` fills; a user without a Java or these files gets
+//! It has a plain listener for the test itself and, where asked for, one with passwords, one with TLS, and one with both.
+//! Its classes lie in a folder that `cargo xtask servers --install` fills; a user without a Java or these files gets
 //! [`ServerError::NotInstalled`].
 
 mod cluster;
@@ -18,6 +18,7 @@ use tokio::net::TcpStream;
 
 pub use self::cluster::KafkaCluster;
 use self::properties::properties;
+use super::brought::caches;
 use super::process::{Folder, Process, Recipe, ServerError, Signal, find, free_port};
 
 /// The version that is tested with.
@@ -245,13 +246,11 @@ async fn answers(address: SocketAddr, servers: i32) -> bool {
 /// [`ServerError::NotInstalled`].
 pub fn libraries() -> Result<PathBuf, ServerError> {
     let named = std::env::var_os(VARIABLE).map(PathBuf::from);
-    let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache/postrider"));
-    let folders = [Some(PathBuf::from("/var/cache/postrider")), home];
-    let installed = folders.into_iter().flatten().map(|folder| folder.join(format!("kafka-{VERSION}")));
+    let mut installed = caches().map(|cache| cache.join(format!("kafka-{VERSION}")));
     let has_kafka = |folder: &PathBuf| folder.join(format!("kafka_2.13-{VERSION}.jar")).is_file();
     match named {
         Some(folder) => Some(folder),
-        None => installed.into_iter().find(has_kafka),
+        None => installed.find(has_kafka),
     }
     .ok_or_else(|| ServerError::NotInstalled {
         program: format!("Kafka {VERSION} (cargo xtask servers --install brings it from Maven Central)"),

@@ -3,6 +3,7 @@
 use std::env::consts::ARCH;
 use std::path::{Path, PathBuf};
 
+use super::super::brought::caches;
 use super::super::process::{Folder, Recipe, ServerError, find};
 use super::PACKAGE;
 
@@ -105,11 +106,9 @@ impl Family {
 
 fn unpacked() -> Result<PathBuf, ServerError> {
     let named = std::env::var_os(FOLDER).map(PathBuf::from);
-    let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache/postrider"));
-    let installed = [Some(PathBuf::from("/var/cache/postrider")), home].into_iter().flatten();
-    let folders = named.into_iter().chain(installed.map(|folder| folder.join("mysql")));
-    folders
+    named
         .into_iter()
+        .chain(caches().map(|cache| cache.join("mysql")))
         .find(|folder| folder.join("usr/sbin/mysqld").is_file())
         .ok_or_else(|| ServerError::NotInstalled { program: "mysqld".to_owned(), package: UNPACKED })
 }
