@@ -327,7 +327,6 @@ async fn who_waits_for_a_lock_is_not_named_beside_who_holds_it() {
     other.query_drop("begin").await.unwrap();
     other.query_drop("select * from postrider_outbox for update").await.unwrap();
     let mut operator = outbox.operator().await;
-    tokio::time::sleep(Duration::from_millis(20)).await;
     let error = operator.enqueue(&numbered(2)).await.unwrap_err();
     let connection: u64 = other.query_first("select connection_id()").await.unwrap().unwrap();
     assert!(error.advice().unwrap().contains(&format!("end it: `kill {connection}`; then")), "{error:?}");
