@@ -374,12 +374,6 @@ impl Keys {
         self.unread.retain(|(of, _), _| *of != lane);
     }
 
-    /// The keys of which something may wait in the table.
-    pub(super) fn with_something_aside(&self) -> Vec<KeySlot> {
-        let waits = |slot: &&KeySlot| self.get(**slot).is_some_and(|record| !record.aside.is_empty());
-        self.slots.iter().filter(waits).copied().collect()
-    }
-
     /// The lanes in which exceptional rows may stand that are not looked at yet.
     pub(super) fn lanes_with_exceptions(&self) -> BTreeSet<Lane> {
         let is_seen = |record: &KeyRecord| record.aside.is_empty() || record.remembered && record.is_idle();

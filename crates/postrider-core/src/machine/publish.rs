@@ -409,7 +409,7 @@ impl Machine {
             begins |= outlet.is_silent;
         }
         if begins {
-            self.look_for_the_others();
+            self.leave_for_the_table();
         }
     }
 
@@ -420,16 +420,7 @@ impl Machine {
         if outlet.pause(now, error.kind(), &text, error.delay(), longest, &mut self.jitter) {
             let name = self.settings.destinations[destination.get()].name.clone();
             self.notes.push(Note::Paused(name, error.kind(), text));
-            self.look_for_the_others();
-        }
-    }
-
-    /// A destination rests: what its rows in memory kept in the table may go elsewhere, and no settle will say so; and those
-    /// that are to be tried again elsewhere do not wait for it.
-    fn look_for_the_others(&mut self) {
-        if self.outlets.len() > 1 {
             self.leave_for_the_table();
-            self.keys.with_something_aside().into_iter().for_each(|key| self.review(key));
         }
     }
 

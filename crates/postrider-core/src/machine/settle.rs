@@ -151,8 +151,12 @@ impl Machine {
         self.window.entries().filter(waits).any(|entry| self.is_for_the_table(entry))
     }
 
-    /// Of the rows whose place is the table, those leave memory that wait for nothing but the end of pauses.
+    /// A destination rests: of the rows whose place is the table, those leave memory that wait for nothing but the end of
+    /// pauses.
     pub(super) fn leave_for_the_table(&mut self) {
+        if self.outlets.len() < 2 {
+            return;
+        }
         let rows = self.window.iter().filter(|(_, entry)| self.is_for_the_table(entry));
         let mut rows: Vec<RowId> = rows.map(|(row, _)| row).collect();
         rows.sort_unstable();
