@@ -14,6 +14,7 @@ mod lease;
 pub mod machine;
 mod message;
 mod on_dead;
+pub mod receiving;
 mod retry;
 mod row;
 mod seams;

@@ -19,21 +19,20 @@
 //! margin is for them).
 
 mod bounds;
+mod checked;
 mod database;
 mod invariants;
 mod mutation;
+pub mod receiving;
 mod relay;
 mod state;
 mod steps;
 
-use std::collections::BTreeSet;
-use std::fmt;
-use std::time::{Duration, Instant};
-
 use postrider_core::LaneRecord;
-use stateright::{Checker, Expectation, HasDiscoveries, Model, Property};
+use stateright::{Model, Property};
 
 pub use bounds::{Bounds, LANES, MESSAGES, Poison, RELAYS, Troubles, Writer};
+pub use checked::Checked;
 pub use invariants::{P1, P2, P3, P4, P5, P6};
 pub use mutation::Mutation;
 pub use relay::Reply;
@@ -142,64 +141,7 @@ impl Outbox {
     }
 
     /// Checks every history within the bounds, or until a promise falls where a rule is broken.
-    pub fn check(self) -> Checked {
-        let started = Instant::now();
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let all: BTreeSet<&'static str> = self.properties().iter().map(|property| property.name).collect();
-        let fails = |property: &Property<Self>| property.expectation == Expectation::Always;
-        let promises: BTreeSet<_> = self.properties().iter().filter(|one| fails(one)).map(|one| one.name).collect();
-        let enough = match self.mutation {
-            Some(mutation) => HasDiscoveries::AnyOf(BTreeSet::from([mutation.promise()])),
-            None => HasDiscoveries::AnyFailures,
-        };
-        let builder = self.checker().threads(threads).finish_when(enough);
-        let (found, states, steps) = if self.mutation.is_some() {
-            let checker = builder.spawn_bfs().join();
-            (checker.discoveries(), checker.unique_state_count(), checker.state_count())
-        } else {
-            let checker = builder.spawn_dfs().join();
-            (checker.discoveries(), checker.unique_state_count(), checker.state_count())
-        };
-        let fallen = promises
-            .iter()
-            .filter_map(|name| found.get_key_value(name))
-            .map(|(name, path)| (*name, path.clone().into_actions()))
-            .collect();
-        let seen = all.difference(&promises).filter(|name| found.contains_key(**name)).copied().collect();
-        let unseen = all.difference(&promises).filter(|name| !found.contains_key(**name)).copied().collect();
-        Checked { states, steps, took: started.elapsed(), fallen, seen, unseen }
-    }
-}
-
-/// What a check found.
-#[derive(Debug)]
-pub struct Checked {
-    /// Different states.
-    pub states: usize,
-    /// Steps between them.
-    pub steps: usize,
-    /// How long it took.
-    pub took: Duration,
-    /// The promises that fell, each with a history that shows it.
-    pub fallen: Vec<(&'static str, Vec<Action>)>,
-    /// What was to be seen somewhere, and was.
-    pub seen: Vec<&'static str>,
-    /// What was to be seen somewhere, and was not.
-    pub unseen: Vec<&'static str>,
-}
-
-impl fmt::Display for Checked {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} states, {} steps, {:.1} s", self.states, self.steps, self.took.as_secs_f64())?;
-        for (name, actions) in &self.fallen {
-            write!(f, "\n{name} falls:")?;
-            for action in actions {
-                write!(f, "\n  {action:?}")?;
-            }
-        }
-        for name in &self.unseen {
-            write!(f, "\nnever seen: {name}")?;
-        }
-        Ok(())
+    pub fn check(self) -> Checked<Action> {
+        checked::check(self, self.mutation.map(Mutation::promise))
     }
 }

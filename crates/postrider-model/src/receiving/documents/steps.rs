@@ -1,0 +1,426 @@
+//! What can happen next, and what becomes of it.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use postrider_core::receiving::{
+    Disposition, Document, Effect, Known, Lapse, Leftover, Mark, Marking, Outputs, Processing, Publishing, Step, Sweep,
+    SweepEffect, Swept, Writing,
+};
+
+use super::broken::Broken;
+use super::invariants;
+use super::state::{Held, Id, Late, Small, State, Token, Validity, Worker};
+use super::{Bounds, Receiver};
+
+/// Deliveries of the run that must finish everything: more than there are messages, one after the other.
+const QUIET_ROUNDS: usize = 4;
+/// Steps of one delivery, and more.
+const QUIET_STEPS: usize = 60;
+
+/// Something that happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// A message is delivered to a worker that has nothing to do.
+    Deliver(usize, Held),
+    /// A worker's request is carried out and answered.
+    Step(usize),
+    /// A check is answered wrongly: only where that rule is broken.
+    Lie(usize, Known),
+    /// A worker dies before its request leaves.
+    Crash(usize),
+    /// A worker dies, or gives up waiting, while its request is on its way.
+    Lose(usize),
+    /// Such a request is carried out.
+    Arrive(usize),
+    /// Such a request never gets there.
+    Vanish(usize),
+    /// A look at something that an attempt may have left begins.
+    Sweep(Remnant),
+    /// It goes on.
+    SweepOn,
+    /// A known id is forgotten: only where that rule is broken.
+    Forget(Id),
+    /// A valid token is dropped: only where that rule is broken.
+    Expire(Token),
+}
+
+/// What a look is at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Remnant {
+    /// A token.
+    Token(Token),
+    /// The outputs of an attempt.
+    Staged(u8),
+}
+
+impl Receiver {
+    /// Whether handlers change the state.
+    pub(super) fn counts(&self) -> bool {
+        self.broken != Some(Broken::VersionIsHash)
+    }
+
+    /// The state before anything happens.
+    pub(super) fn first(&self) -> State {
+        let mut state = State::new(self.bounds);
+        if self.broken == Some(Broken::VersionIsHash) {
+            // A document that is there already, so that a clean-up brings back what was loaded.
+            for entity in &mut state.entities {
+                let document = Document { state: Some([0, 0]), entries: Vec::new() };
+                entity.version = hash(&document);
+                entity.document = Some(document);
+            }
+        }
+        state
+    }
+
+    fn has(&self, step: Step) -> bool {
+        self.protocol.steps().contains(&step)
+    }
+
+    fn is_last(&self, stage: u8) -> bool {
+        stage + 1 == self.bounds.stages
+    }
+
+    pub(super) fn possible(&self, state: &State, actions: &mut Vec<Action>) {
+        let Bounds { deliveries, losses, sweeps, .. } = self.bounds;
+        for (place, worker) in state.workers.iter().enumerate() {
+            match worker {
+                // One that is idle stands for all.
+                None if state.workers[..place].iter().any(Option::is_none) => {}
+                None if state.deliveries < deliveries => {
+                    let held = state.broker.iter().filter(|held| held.id.stage < self.bounds.stages);
+                    actions.extend(held.map(|held| Action::Deliver(place, *held)));
+                }
+                None => {}
+                Some(worker) => self.possible_at(place, worker, state.losses < losses, actions),
+            }
+        }
+        for place in 0..state.late.len() {
+            actions.extend([Action::Arrive(place), Action::Vanish(place)]);
+        }
+        match state.sweep {
+            Some(_) => actions.push(Action::SweepOn),
+            None if state.sweeps < sweeps => actions.extend(state.leftovers().map(Remnant::of).map(Action::Sweep)),
+            None => {}
+        }
+        match self.broken {
+            Some(Broken::KnownIdExpires) => actions.extend(state.known.iter().map(|id| Action::Forget(*id))),
+            Some(Broken::TokenExpires) => {
+                let valid = state.tokens.iter().filter(|(_, validity)| **validity == Validity::Active);
+                actions.extend(valid.map(|(token, _)| Action::Expire(*token)));
+            }
+            _ => {}
+        }
+    }
+
+    fn possible_at(&self, place: usize, worker: &Worker, may_be_lost: bool, actions: &mut Vec<Action>) {
+        actions.push(Action::Step(place));
+        match (&worker.effect, self.broken) {
+            (Effect::Check(_), Some(Broken::StaleCheck)) => actions.push(Action::Lie(place, Known::New)),
+            (Effect::Check(_), Some(Broken::FilterIsBelieved)) => actions.push(Action::Lie(place, Known::Handled)),
+            _ => {}
+        }
+        if may_be_lost {
+            actions.push(Action::Crash(place));
+            if changes_something(&worker.effect) {
+                actions.push(Action::Lose(place));
+            }
+        }
+    }
+
+    pub(super) fn take(&self, state: &mut State, action: Action) {
+        match action {
+            Action::Deliver(place, held) => {
+                let delivery = state.deliveries;
+                state.deliveries += 1;
+                let token = held.token.filter(|_| self.has(Step::Consume));
+                let effect = Processing::begin(self.protocol, held.id, token);
+                state.workers[place] = Some(Worker { delivery, stage: held.id.stage, effect });
+            }
+            Action::Step(place) => {
+                if let Some(worker) = state.workers[place].take() {
+                    let effect = self.carry_out(state, worker.stage, worker.delivery, worker.effect);
+                    state.workers[place] = self.unless_over(state, Worker { effect, ..worker });
+                }
+            }
+            Action::Lie(place, known) => {
+                if let Some(Worker { effect: Effect::Check(check), stage, delivery }) = state.workers[place].take() {
+                    let effect = check.answered(known);
+                    state.workers[place] = self.unless_over(state, Worker { effect, stage, delivery });
+                }
+            }
+            Action::Crash(place) => {
+                state.losses += 1;
+                state.workers[place] = None;
+            }
+            Action::Lose(place) => {
+                state.losses += 1;
+                if let Some(Worker { delivery, stage, effect }) = state.workers[place].take() {
+                    let is_commit = matches!(&effect, Effect::Write(write) if write.step() == Some(Step::Commit));
+                    if self.broken == Some(Broken::CompensateUnknown) && is_commit {
+                        state.staged.remove(&delivery);
+                    }
+                    state.late.push(Late { delivery, stage, effect });
+                }
+            }
+            Action::Arrive(place) => {
+                let late = state.late.remove(place);
+                self.carry_out(state, late.stage, late.delivery, late.effect);
+            }
+            Action::Vanish(place) => {
+                state.late.remove(place);
+            }
+            Action::Sweep(remnant) => {
+                state.sweeps += 1;
+                state.sweep = Some(Sweep::begin(remnant.leftover()));
+            }
+            Action::SweepOn => {
+                if let Some(effect) = state.sweep.take() {
+                    let effect = self.sweep_on(state, effect);
+                    state.seen.swept |= effect == SweepEffect::End(Swept::Deleted);
+                    state.sweep = Some(effect).filter(|effect| !matches!(effect, SweepEffect::End(_)));
+                }
+            }
+            Action::Forget(id) => {
+                state.known.remove(&id);
+            }
+            Action::Expire(token) => {
+                state.tokens.insert(token, Validity::Gone);
+            }
+        }
+    }
+
+    /// The worker, unless its delivery is over.
+    fn unless_over(&self, state: &mut State, worker: Worker) -> Option<Worker> {
+        let Effect::End(disposition) = worker.effect else { return Some(worker) };
+        match disposition {
+            Disposition::Resumed => state.seen.resumed = true,
+            Disposition::Repeat => state.seen.repeat = true,
+            Disposition::Retry(Lapse::Conflict) => state.seen.conflict = true,
+            _ => {}
+        }
+        None
+    }
+
+    /// Does what the effect asks for, and gives the next one.
+    fn carry_out(&self, state: &mut State, stage: u8, delivery: u8, effect: Effect<Small>) -> Effect<Small> {
+        match effect {
+            Effect::Load(load) => {
+                let entity = &state.entities[usize::from(stage)];
+                match entity.document.clone() {
+                    Some(document) => load.found(document, entity.version),
+                    None => load.absent(),
+                }
+            }
+            Effect::Check(check) => {
+                let known = self.known(state, *check.id(), check.token().copied());
+                check.answered(known)
+            }
+            Effect::Handle(handle) => {
+                let mut counted = handle.state().copied().unwrap_or_default();
+                if self.counts() {
+                    counted[usize::from(handle.id().message)] += 1;
+                }
+                let message = handle.id().message;
+                handle.handled(delivery, counted, message)
+            }
+            Effect::CreateTokens(create) => {
+                let message = create.id().message;
+                let tokens = if self.is_last(stage) { vec![] } else { vec![self.token(delivery, message)] };
+                for token in &tokens {
+                    let made =
+                        if self.broken == Some(Broken::TokensMadeValid) { Validity::Active } else { Validity::Pending };
+                    state.tokens.entry(*token).or_insert(made);
+                    if self.broken == Some(Broken::TokenOfTheMessage) && state.validity(*token) == Validity::Gone {
+                        state.tokens.insert(*token, made);
+                    }
+                }
+                create.created(tokens)
+            }
+            Effect::Write(write) => self.write(state, stage, delivery, write),
+            Effect::Publish(publish) => self.publish(state, stage, delivery, publish),
+            Effect::Mark(mark) => self.mark(state, mark),
+            Effect::End(disposition) => Effect::End(disposition),
+        }
+    }
+
+    fn token(&self, delivery: u8, message: u8) -> Token {
+        let made_by = if self.broken == Some(Broken::TokenOfTheMessage) { 0 } else { delivery };
+        Token { made_by, message }
+    }
+
+    /// Under what outputs are stored beside the document.
+    fn staged_under(&self, attempt: u8, message: u8) -> u8 {
+        if self.broken == Some(Broken::StagedByMessage) { message } else { attempt }
+    }
+
+    fn scoped(&self, id: Id) -> Id {
+        if self.broken == Some(Broken::IdsWithoutReceiver) { Id { stage: 0, ..id } } else { id }
+    }
+
+    fn known(&self, state: &State, id: Id, token: Option<Token>) -> Known {
+        match token.map(|token| state.validity(token)) {
+            Some(Validity::Active) => Known::New,
+            Some(Validity::Pending) => Known::Pending,
+            Some(Validity::Gone) => Known::Handled,
+            None if state.known.contains(&self.scoped(id)) => Known::Handled,
+            None => Known::New,
+        }
+    }
+
+    fn write(&self, state: &mut State, stage: u8, delivery: u8, write: Writing<Small>) -> Effect<Small> {
+        let entity = &mut state.entities[usize::from(stage)];
+        let current = entity.document.is_some().then_some(entity.version);
+        let is_blind = matches!(
+            (self.broken, write.step(), write.over()),
+            (Some(Broken::NoCondition), ..)
+                | (Some(Broken::CreateReplaces), _, None)
+                | (Some(Broken::BlindCleanUp), Some(Step::Blank | Step::Remove), _)
+        );
+        if !is_blind && write.over().copied() != current {
+            return write.lapsed(Lapse::Conflict);
+        }
+        entity.version = match self.broken {
+            Some(Broken::VersionIsHash) => hash(write.document()),
+            _ => entity.version + 1,
+        };
+        entity.document = Some(write.document().clone());
+        let version = entity.version;
+        if write.step() == Some(Step::Commit) {
+            state.applied.entry(*write.id()).or_default().push(delivery);
+        }
+        write.written(version)
+    }
+
+    fn publish(&self, state: &mut State, stage: u8, delivery: u8, publish: Publishing<Small>) -> Effect<Small> {
+        if let Some(entry) = publish.entry() {
+            let id = Id { stage: stage + 1, message: publish.id().message };
+            let made_by = match entry.outputs {
+                Outputs::Staged => state.staged.get(&self.staged_under(entry.attempt, publish.id().message)).copied(),
+                Outputs::ToSend(_) | Outputs::Sent => Some(entry.attempt),
+            };
+            // Nothing is stored any more: it was sent.
+            let Some(made_by) = made_by else { return publish.sent() };
+            let attempt = if self.broken == Some(Broken::FreshIdsOnResume) { delivery } else { made_by };
+            let tokens = entry.tokens.iter().flatten().copied();
+            // What is sent before its token is made carries the id of the token that is made for it next.
+            let early = (!self.is_last(stage) && self.has(Step::Consume)).then(|| self.token(delivery, id.message));
+            let token = tokens.last().or(early);
+            state.broker.insert(Held { id, token, attempt: Some(attempt) });
+        }
+        publish.sent()
+    }
+
+    fn sweep_on(&self, state: &mut State, effect: SweepEffect<Small>) -> SweepEffect<Small> {
+        let entity = &mut state.entities[0];
+        match effect {
+            SweepEffect::Look(look) => match entity.document.clone() {
+                Some(document) => look.found(document, entity.version),
+                None => look.absent(),
+            },
+            SweepEffect::Fence(fence) if self.broken == Some(Broken::SweepWithoutFence) => fence.written(),
+            SweepEffect::Fence(fence) => {
+                let current = entity.document.is_some().then_some(entity.version);
+                if fence.over().copied() != current {
+                    return fence.lapsed(Lapse::Conflict);
+                }
+                entity.version += 1;
+                entity.document = Some(fence.document().clone());
+                fence.written()
+            }
+            SweepEffect::Delete(delete) => {
+                match delete.leftover() {
+                    Leftover::Token(token) if state.validity(*token) == Validity::Pending => {
+                        state.tokens.insert(*token, Validity::Gone);
+                    }
+                    Leftover::Token(_) => {}
+                    Leftover::Staged(attempt) => {
+                        state.staged.remove(attempt);
+                    }
+                }
+                delete.done()
+            }
+            SweepEffect::End(swept) => SweepEffect::End(swept),
+        }
+    }
+
+    fn mark(&self, state: &mut State, mark: Marking<Small>) -> Effect<Small> {
+        match mark.mark() {
+            Mark::Activate(tokens) => {
+                for token in tokens {
+                    let validity = state.validity(*token);
+                    let creates = self.broken == Some(Broken::ActivateCreates);
+                    state.seen.returned |= creates && validity == Validity::Gone;
+                    if validity == Validity::Pending || creates {
+                        state.tokens.insert(*token, Validity::Active);
+                    }
+                }
+            }
+            Mark::Stage { attempt, .. } => {
+                state.staged.insert(self.staged_under(*attempt, mark.id().message), *attempt);
+            }
+            Mark::Unstage(attempt) => {
+                state.staged.remove(&self.staged_under(*attempt, mark.id().message));
+            }
+            Mark::Remember(id) => {
+                state.known.insert(self.scoped(*id));
+            }
+            Mark::Consume(token) => {
+                state.tokens.insert(*token, Validity::Gone);
+            }
+            Mark::Acknowledge => {
+                state.acknowledged.insert(*mark.id());
+            }
+        }
+        mark.done()
+    }
+
+    /// Whether everything is over and clean when from here on nothing goes wrong and every message that is not acknowledged
+    /// is delivered again.
+    pub(super) fn finishes(&self, mut state: State) -> bool {
+        for _ in 0..QUIET_ROUNDS {
+            let waiting = |held: &&Held| held.id.stage < self.bounds.stages && !state.acknowledged.contains(&held.id);
+            let Some(held) = state.broker.iter().find(waiting).copied() else { break };
+            self.take(&mut state, Action::Deliver(0, held));
+            for _ in 0..QUIET_STEPS {
+                self.take(&mut state, Action::Step(0));
+            }
+        }
+        loop {
+            let Some(remnant) = state.leftovers().next().map(Remnant::of) else { break };
+            self.take(&mut state, Action::Sweep(remnant));
+            (0..3).for_each(|_| self.take(&mut state, Action::SweepOn));
+            if !std::mem::take(&mut state.seen.swept) {
+                return false;
+            }
+        }
+        let handled = |held: &Held| held.id.stage >= self.bounds.stages || state.acknowledged.contains(&held.id);
+        state.broker.iter().all(handled) && invariants::is_clean(&state)
+    }
+}
+
+fn changes_something(effect: &Effect<Small>) -> bool {
+    matches!(effect, Effect::CreateTokens(_) | Effect::Write(_) | Effect::Publish(_) | Effect::Mark(_))
+}
+
+impl Remnant {
+    fn of(leftover: Leftover<Small>) -> Self {
+        match leftover {
+            Leftover::Token(token) => Self::Token(token),
+            Leftover::Staged(attempt) => Self::Staged(attempt),
+        }
+    }
+
+    fn leftover(self) -> Leftover<Small> {
+        match self {
+            Self::Token(token) => Leftover::Token(token),
+            Self::Staged(attempt) => Leftover::Staged(attempt),
+        }
+    }
+}
+
+pub(super) fn hash(content: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    content.hash(&mut hasher);
+    hasher.finish()
+}
