@@ -9,7 +9,8 @@ pub struct Sequence(pub u64);
 pub enum Numbering {
     /// They follow each other without a gap: the relay's own sequences of a lane.
     Gapless,
-    /// They rise: offsets of a Kafka partition, where compaction and the marks of transactions take numbers of their own.
+    /// They rise, and numbers between them may never come: a log that is compacted, or in which marks of transactions take
+    /// numbers of their own.
     Rising,
 }
 
