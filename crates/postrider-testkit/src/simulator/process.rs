@@ -79,6 +79,10 @@ pub(super) struct Relay {
     /// By its own clock: when it ends although its lanes are not released.
     pub(super) leaves_by: u64,
     pub(super) restart_after: u64,
+    /// It carries out what it was told to do.
+    pub(super) is_busy: bool,
+    /// Something was told to it meanwhile.
+    pub(super) asks_again: bool,
     pub(super) connection: u64,
     pub(super) source: SimSource,
     pub(super) cut: Option<(StoreMode, u64)>,
@@ -118,6 +122,8 @@ impl Relay {
             stop_at: None,
             leaves_by: u64::MAX,
             restart_after: 0,
+            is_busy: false,
+            asks_again: false,
             connection: 0,
             source: SimSource::default(),
             cut: None,
@@ -306,15 +312,26 @@ impl World {
         if self.relays[place].life != Life::Running || self.relays[place].paused_until.is_some() {
             return;
         }
+        // It was told to stop at an awkward moment of what it just began: it asks again when it has begun the rest.
+        if std::mem::replace(&mut self.relays[place].is_busy, true) {
+            self.relays[place].asks_again = true;
+            return;
+        }
         let epoch = self.relays[place].epoch;
         let tick = self.relays[place].tick(self.now);
-        for action in self.relays[place].machine.actions(tick) {
-            self.perform(place, action);
-            // Something may have happened to the process at an awkward moment of what it just began.
-            if self.relays[place].epoch != epoch {
-                return;
+        loop {
+            for action in self.relays[place].machine.actions(tick) {
+                self.perform(place, action);
+                // Something may have happened to the process at such a moment.
+                if self.relays[place].epoch != epoch {
+                    return;
+                }
+            }
+            if !std::mem::take(&mut self.relays[place].asks_again) || self.relays[place].paused_until.is_some() {
+                break;
             }
         }
+        self.relays[place].is_busy = false;
         self.look_around(place);
         if self.relays[place].epoch != epoch || self.relays[place].life != Life::Running {
             return;
