@@ -141,7 +141,8 @@ impl<K: Kinds> Processing<K> {
             (Step::CreateTokens, Some(entry)) if entry.tokens.is_some() => self.next(),
             (Step::CreateTokens, Some(_)) => Effect::CreateTokens(Creating(self)),
             (Step::Commit, Some(entry)) => {
-                let document = Document { state: self.state.clone(), ..self.document.clone() }.with(entry.clone());
+                let document = Document { state: self.state.clone(), entries: self.document.entries.clone() };
+                let document = document.with(entry.clone());
                 Effect::Write(Writing { document, processing: self })
             }
             (Step::Stage, Some(entry)) => match entry.outputs.clone() {

@@ -65,14 +65,6 @@ pub struct Worker {
     pub effect: Effect<Small>,
 }
 
-/// A request whose sender does not wait for its answer any more.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Late {
-    pub delivery: u8,
-    pub stage: u8,
-    pub effect: Effect<Small>,
-}
-
 /// The document of one entity.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Stored {
@@ -89,7 +81,8 @@ pub struct State {
     pub(super) broker: BTreeSet<Held>,
     pub(super) acknowledged: BTreeSet<Id>,
     pub(super) workers: Vec<Option<Worker>>,
-    pub(super) late: Vec<Late>,
+    /// Requests whose senders do not wait for the answer any more.
+    pub(super) late: Vec<Worker>,
     /// The outputs that are stored beside the documents, by the attempt that made them.
     pub(super) staged: BTreeMap<u8, u8>,
     /// The look at something left over, in its middle.

@@ -9,7 +9,7 @@ use postrider_core::receiving::{
 
 use super::broken::Broken;
 use super::invariants;
-use super::state::{Held, Id, Late, Small, State, Token, Validity, Worker};
+use super::state::{Held, Id, Small, State, Token, Validity, Worker};
 use super::{Bounds, Receiver};
 
 /// Deliveries of the run that must finish everything: more than there are messages, one after the other.
@@ -18,7 +18,7 @@ const QUIET_ROUNDS: usize = 4;
 const QUIET_STEPS: usize = 60;
 
 /// Something that happens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Action {
     /// A message is delivered to a worker that has nothing to do.
     Deliver(usize, Held),
@@ -35,22 +35,13 @@ pub enum Action {
     /// Such a request never gets there.
     Vanish(usize),
     /// A look at something that an attempt may have left begins.
-    Sweep(Remnant),
+    Sweep(Leftover<Small>),
     /// It goes on.
     SweepOn,
     /// A known id is forgotten: only where that rule is broken.
     Forget(Id),
     /// A valid token is dropped: only where that rule is broken.
     Expire(Token),
-}
-
-/// What a look is at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Remnant {
-    /// A token.
-    Token(Token),
-    /// The outputs of an attempt.
-    Staged(u8),
 }
 
 impl Receiver {
@@ -100,7 +91,7 @@ impl Receiver {
         }
         match state.sweep {
             Some(_) => actions.push(Action::SweepOn),
-            None if state.sweeps < sweeps => actions.extend(state.leftovers().map(Remnant::of).map(Action::Sweep)),
+            None if state.sweeps < sweeps => actions.extend(state.leftovers().map(Action::Sweep)),
             None => {}
         }
         match self.broken {
@@ -155,12 +146,13 @@ impl Receiver {
             }
             Action::Lose(place) => {
                 state.losses += 1;
-                if let Some(Worker { delivery, stage, effect }) = state.workers[place].take() {
-                    let is_commit = matches!(&effect, Effect::Write(write) if write.step() == Some(Step::Commit));
+                if let Some(worker) = state.workers[place].take() {
+                    let is_commit =
+                        matches!(&worker.effect, Effect::Write(write) if write.step() == Some(Step::Commit));
                     if self.broken == Some(Broken::CompensateUnknown) && is_commit {
-                        state.staged.remove(&delivery);
+                        state.staged.remove(&worker.delivery);
                     }
-                    state.late.push(Late { delivery, stage, effect });
+                    state.late.push(worker);
                 }
             }
             Action::Arrive(place) => {
@@ -170,9 +162,9 @@ impl Receiver {
             Action::Vanish(place) => {
                 state.late.remove(place);
             }
-            Action::Sweep(remnant) => {
+            Action::Sweep(leftover) => {
                 state.sweeps += 1;
-                state.sweep = Some(Sweep::begin(remnant.leftover()));
+                state.sweep = Some(Sweep::begin(leftover));
             }
             Action::SweepOn => {
                 if let Some(effect) = state.sweep.take() {
@@ -387,8 +379,8 @@ impl Receiver {
             }
         }
         loop {
-            let Some(remnant) = state.leftovers().next().map(Remnant::of) else { break };
-            self.take(&mut state, Action::Sweep(remnant));
+            let Some(leftover) = state.leftovers().next() else { break };
+            self.take(&mut state, Action::Sweep(leftover));
             (0..3).for_each(|_| self.take(&mut state, Action::SweepOn));
             if !std::mem::take(&mut state.seen.swept) {
                 return false;
@@ -401,22 +393,6 @@ impl Receiver {
 
 fn changes_something(effect: &Effect<Small>) -> bool {
     matches!(effect, Effect::CreateTokens(_) | Effect::Write(_) | Effect::Publish(_) | Effect::Mark(_))
-}
-
-impl Remnant {
-    fn of(leftover: Leftover<Small>) -> Self {
-        match leftover {
-            Leftover::Token(token) => Self::Token(token),
-            Leftover::Staged(attempt) => Self::Staged(attempt),
-        }
-    }
-
-    fn leftover(self) -> Leftover<Small> {
-        match self {
-            Self::Token(token) => Leftover::Token(token),
-            Self::Staged(attempt) => Leftover::Staged(attempt),
-        }
-    }
 }
 
 pub(super) fn hash(content: &impl Hash) -> u64 {
