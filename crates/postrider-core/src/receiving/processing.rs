@@ -3,7 +3,7 @@
 use super::document::{Document, Entry, Kinds, Outputs};
 use super::protocol::{OnRepeat, Protocol, Step};
 
-/// A delivery to process: where it starts.
+/// One delivery of a message, on its way through the steps of a protocol.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Processing<K: Kinds> {
     protocol: Protocol,
@@ -107,11 +107,6 @@ impl<K: Kinds> Processing<K> {
             ends: Disposition::Applied,
         };
         processing.run()
-    }
-
-    /// The message of this delivery.
-    pub const fn id(&self) -> &K::Id {
-        &self.id
     }
 
     /// The message that is handled or finished now.
