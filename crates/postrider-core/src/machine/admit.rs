@@ -386,7 +386,9 @@ impl Machine {
         let busy = record.busy();
         // Rows on their way back to the table, and rows that came back there since the look was sent, block as well.
         let (mut blocked, mut seen, mut left) = (Destinations::NONE, Destinations::NONE, Destinations::NONE);
-        let mut unsure = record.held_back().with(record.unseen);
+        let mut unsure = record.held_back().with(record.unseen());
+        let closed_from = record.closed_from();
+        let mut came_back = Destinations::NONE;
         let (mut scheduled, mut head) = (Destinations::NONE, None);
         let (mut admitted, mut complete, mut holds) = (false, !page.more, false);
         let more_room = more_room(room, page.rows.len());
@@ -407,14 +409,16 @@ impl Machine {
             }
             if !self.is_news(ticket, &row) && row.state != RowState::Holding {
                 (seen, left) = (seen.with(owed), left.with(owed));
-                unsure = if self.window.contains(row.id) { unsure } else { unsure.with(owed) };
+                if !self.window.contains(row.id) {
+                    (unsure, came_back) = (unsure.with(owed), came_back.with(owed));
+                }
                 continue;
             }
             holds |= row.state == RowState::Holding;
             // What was set aside was due once: a clock that was set back since then does not make it wait, because the
             // due query would not bring it.
             let waits = row.state == RowState::Holding || (row.state == RowState::Pending && row.due != Due::Now);
-            let closed = blocked.with(unsure).with(busy);
+            let closed = blocked.with(came_back).with(closed_at(&closed_from, row.id));
             let over = !waits && self.is_over(&row);
             if waits || !over && (!owed.is_empty() && owed.without(closed.with(paused)).is_empty()) {
                 (blocked, left) = (blocked.with(owed), left.with(owed));
@@ -526,6 +530,12 @@ impl Machine {
         entry.troubles.failures.push(failure);
         self.retry_in_table(row);
     }
+}
+
+/// The destinations of which this row stands behind something, where each is closed from a row on.
+fn closed_at(closed_from: &[Option<RowId>], row: RowId) -> Destinations {
+    let closed = closed_from.iter().enumerate().filter(|(_, from)| from.is_some_and(|from| from < row));
+    closed.map(|(place, _)| DestinationIndex::new(place)).collect()
 }
 
 /// What a look is to ask for that sees beyond so many rows, which filled one with this room by their number or their bytes.

@@ -42,8 +42,6 @@ pub(super) struct KeyRecord {
     pub(super) look: Room,
     /// The lowest row that was held back since the look under way was sent: what it brings after this row is stale.
     pub(super) held_back_from: Option<RowId>,
-    /// Where rows were on their way to the table when the look under way was sent: it may not have seen them.
-    pub(super) unseen: Destinations,
     /// Rows of this key in the window.
     pub(super) members: usize,
     /// Where a row failed whose retry is not settled yet.
@@ -80,7 +78,6 @@ impl KeyRecord {
             looking: false,
             look: Room::NONE,
             held_back_from: None,
-            unseen: Destinations::NONE,
             members: 0,
             failing: Destinations::NONE,
             failures: 0,
@@ -95,15 +92,40 @@ impl KeyRecord {
 
     /// Whether the exceptional rows in the table are to be looked at now: nothing of the key is on its way to one of the
     /// destinations they wait for, and nothing about to be written. Where something is, they are looked at again after it.
+    ///
+    /// What is held back is written when it was answered elsewhere. A destination that is silent may keep it from that for
+    /// long, and what waits in the table may stand before it: then nothing is waited for.
     pub(super) fn can_look(&self, paused: Destinations) -> bool {
         let wanted = self.aside.without(paused).without(self.scheduled);
-        !self.resting && !wanted.without(self.busy()).is_empty()
+        let waits = self.queues.iter().any(Queue::is_going);
+        let closed = |queue: &Queue| if waits { queue.is_going() } else { !queue.is_idle() };
+        let closed = self.queues.iter().enumerate().filter(|(_, queue)| closed(queue));
+        let closed = closed.map(|(place, _)| DestinationIndex::new(place)).collect();
+        !self.resting && !wanted.without(closed).is_empty()
     }
 
     /// Where rows of the key are in memory.
     pub(super) fn busy(&self) -> Destinations {
         let busy = self.queues.iter().enumerate().filter(|(_, queue)| !queue.is_idle());
         busy.map(|(place, _)| DestinationIndex::new(place)).collect()
+    }
+
+    /// From which row on, for each destination, what comes from the table stands behind something in memory.
+    pub(super) fn closed_from(&self) -> SmallVec<[Option<RowId>; 1]> {
+        self.queues.iter().map(Queue::closed_from).collect()
+    }
+
+    /// A look is sent: what is on its way to the table now, it may not see.
+    pub(super) fn look_is_sent(&mut self) {
+        for queue in &mut self.queues {
+            queue.unseen = queue.held_back.first().copied();
+        }
+    }
+
+    /// Where the look under way may not have seen what came to the table.
+    pub(super) fn unseen(&self) -> Destinations {
+        let unseen = self.queues.iter().enumerate().filter(|(_, queue)| queue.unseen.is_some());
+        unseen.map(|(place, _)| DestinationIndex::new(place)).collect()
     }
 
     /// A row in the window must wait in the table for this destination, or failed there.

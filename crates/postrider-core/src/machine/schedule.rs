@@ -398,7 +398,7 @@ impl Machine {
             } else if record.can_look(paused) {
                 record.look_again = false;
                 record.held_back_from = None;
-                record.unseen = record.held_back();
+                record.look_is_sent();
                 return Some(key);
             } else {
                 record.looking = false;

@@ -139,3 +139,26 @@ fn what_waits_in_the_table_is_looked_for_where_nothing_of_its_key_is_on_its_way(
     }
     assert_eq!(sent(&hand), [(1, vec![2])]);
 }
+
+/// The destination of the last one answers nothing: until it does, that one waits in memory for its turn at the other.
+#[test]
+fn what_waits_in_the_table_goes_before_a_later_message_that_is_held_back_and_on_its_way_elsewhere() {
+    let mut hand = Hand::new(2);
+    hand.give_new(vec![only(1, row(1, Some("k"))), only(1, row(2, Some("k"))), row(3, Some("k"))]);
+    assert_eq!(sent(&hand), [(0, vec![3]), (1, vec![1, 2, 3])]);
+    let (flight, _) = hand.flight_to(1, 1);
+    let refused = Published::Failed(Error::new(ErrorKind::Rejected, "scripted"));
+    hand.machine.on(hand.now, Event::Published(flight, vec![refused, Published::NotSent, Published::NotSent]));
+    hand.act();
+    while !hand.settles.is_empty() {
+        let batch = rows(&hand.settle());
+        hand.settled(&batch);
+    }
+    hand.give_due(vec![only(1, retrying(1, "k"))]);
+    let again = hand.flight_to(1, 1);
+    hand.publish(again, None);
+    assert_eq!(rows(&hand.settle()), [1]);
+    hand.settled(&[1]);
+    hand.give_to(|wanted| matches!(wanted, Wanted::Key(..)), vec![only(1, aside(2, "k"))]);
+    assert_eq!(sent(&hand), [(0, vec![3]), (1, vec![2])]);
+}
