@@ -20,7 +20,7 @@ use crate::tree::Tree;
 use crate::{Result, table};
 
 /// The promises of which each must have a break.
-const PROMISES: [&str; 11] = ["P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P10", "P11", "P12"];
+const PROMISES: [&str; 12] = ["P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P9", "P10", "P11", "P12"];
 /// Building from nothing included.
 const LIMIT: Duration = Duration::from_secs(20 * 60);
 

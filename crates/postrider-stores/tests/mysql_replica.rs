@@ -40,7 +40,7 @@ async fn a_replica_that_takes_writes_is_warned_of_and_its_primary_is_not() {
     follow(&replica, &primary).await;
     let outbox = Outbox::on(&primary, 8, |options| options).await;
     let here = format!("select count(*) from information_schema.routines where routine_schema = '{}'", outbox.database);
-    until("the outbox on the replica", async || replica.sql("mysql", &here).await.unwrap() == "1").await;
+    until("the outbox on the replica", async || replica.sql("mysql", &here).await.unwrap() == "2").await;
     let warned = said(&replica.url_for(&outbox.database)).await;
     assert_eq!(warned, Some((Level::Warning, "give the URL of the primary".to_owned())));
     assert_eq!(said(&primary.url_for(&outbox.database)).await, None);

@@ -75,6 +75,12 @@
 //!   `opentelemetry::Context::current()` become headers at the moment of the call, unless the caller set them. With
 //!   the `tracing` crate, `tracing-opentelemetry` must be set to activate the context of its spans.
 //!
+//! # Receive
+//!
+//! [`Inbox::first_seen`] records in the receiver's transaction that a message is handled, and says whether it was before; a
+//! message that it enqueues goes with it. [`Inbox::advance`] does the same with one number for a source that delivers in order.
+//! `docs/exactly-once.md` says which to choose.
+//!
 //! # Relay from the same process
 //!
 #![cfg_attr(all(feature = "relay", feature = "store-sqlite", feature = "broker-stdout"), doc = "```")]
@@ -158,8 +164,11 @@ mod batch;
 mod driver;
 mod enqueue;
 mod error;
+mod inbox;
 mod migrate;
 mod outbox;
+mod question;
+mod receive;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod trace;
@@ -170,6 +179,7 @@ pub use driver::DieselAsync;
 pub use driver::{Diesel, DieselBackend};
 pub use enqueue::Enqueue;
 pub use error::{EnqueueError, NameError};
+pub use inbox::{Inbox, InboxError, Seen};
 pub use migrate::{MigrateTarget, migrate};
 pub use outbox::Outbox;
 #[cfg(any(
@@ -180,6 +190,7 @@ pub use outbox::Outbox;
     feature = "broker-nats"
 ))]
 pub use postrider_brokers as brokers;
+pub use postrider_core::receiving::{Advance, Sequence};
 pub use postrider_core::{
     AllowList, Archive, Attempts, Attributes, DeadReason, DeliveredView, Destination, DestinationName,
     DestinationTemplate, Error, ErrorKind, Headers, Invalid, Key, Lane, LaneCount, Message, MessageId, OnDead,
@@ -192,6 +203,8 @@ pub use postrider_relay::{
     Summary,
 };
 pub use postrider_stores as stores;
+pub use postrider_stores::received::Forgotten;
+pub use receive::Receive;
 #[cfg(feature = "relay")]
 pub use tokio_util::sync::CancellationToken;
 
@@ -199,3 +212,8 @@ pub use tokio_util::sync::CancellationToken;
 #[cfg(all(doctest, feature = "sqlx-postgres", feature = "store-postgres", feature = "broker-nats"))]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// The Rust of the page on the receiving side.
+#[cfg(all(doctest, feature = "rusqlite"))]
+#[doc = include_str!("../../../docs/exactly-once.md")]
+struct ExactlyOnce;

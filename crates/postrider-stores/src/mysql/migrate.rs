@@ -33,7 +33,18 @@ select left(c.table_name, char_length(c.table_name) - 4) from information_schema
  group by c.table_name having count(*) = 3 order by c.table_name limit 3";
 
 /// The tables whose engine counts.
-pub(super) const TABLES: [&str; 6] = ["outbox", "lane", "relay", "delivered", "inbox", "meta"];
+pub(super) const TABLES: [&str; 10] = [
+    "outbox",
+    "lane",
+    "relay",
+    "delivered",
+    "inbox",
+    "inbox_foreign",
+    "inbox_span",
+    "inbox_cursor",
+    "inbox_refused",
+    "meta",
+];
 
 /// What the tables say about themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

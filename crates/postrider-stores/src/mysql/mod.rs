@@ -39,6 +39,7 @@ mod found;
 mod gaps;
 #[cfg(feature = "mysql")]
 mod holders;
+pub mod inbox;
 #[cfg(feature = "mysql")]
 mod leases;
 #[cfg(feature = "mysql")]

@@ -55,7 +55,7 @@ impl Names {
         while let Some((before, after)) = rest.split_once('{') {
             text.push_str(before);
             // Braces stand in patterns too, around numbers.
-            let is_name = |name: &str| !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase());
+            let is_name = |name: &str| !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
             match after.split_once('}').filter(|(name, _)| is_name(name)) {
                 Some((name, tail)) => {
                     text.push_str(&format!("`{}{name}`", self.prefix));

@@ -5,17 +5,22 @@ use postrider_core::{Error, ErrorKind, Result};
 use super::link::Link;
 use super::options::MysqlOptions;
 
-const REMOVE: [&str; 7] = [
+const REMOVE: [&str; 12] = [
     "drop procedure if exists {enqueue}",
+    "drop procedure if exists {first_seen}",
     "drop table if exists {outbox}",
     "drop table if exists {lane}",
     "drop table if exists {relay}",
     "drop table if exists {delivered}",
     "drop table if exists {inbox}",
+    "drop table if exists {inbox_foreign}",
+    "drop table if exists {inbox_span}",
+    "drop table if exists {inbox_cursor}",
+    "drop table if exists {inbox_refused}",
     "drop table if exists {meta}",
 ];
 
-/// Removes the tables and the procedure of an outbox with everything in them; harmless when there are none. What else
+/// Removes the tables and the procedures of an outbox with everything in them; harmless when there are none. What else
 /// begins with the same prefix stays.
 ///
 /// # Errors

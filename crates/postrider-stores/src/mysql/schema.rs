@@ -8,19 +8,22 @@ use postrider_core::LaneCount;
 use super::Names;
 
 /// The version of the tables that this library writes and understands.
-pub const VERSION: i32 = 1;
+pub const VERSION: i32 = 2;
 
 /// The lowest version that a build must know to work on tables of [`VERSION`], beside builds of this one. A step that
 /// changes what older relays or writers rely on raises it to its own version.
 pub const COMPATIBLE_FROM: i32 = 1;
 
 /// One step per version; a semicolon on a line of its own ends a statement.
-const STEPS: [&str; 1] = [include_str!("schema_1.sql")];
+const STEPS: [&str; 2] = [include_str!("schema_1.sql"), include_str!("schema_2.sql")];
 
-const REMOVE_ENQUEUE: &str = "drop procedure if exists {enqueue}";
-
-/// The procedure as it is now, made anew behind the steps.
-const ENQUEUE: &str = include_str!("enqueue.sql");
+/// The procedures as they are now, made anew behind the steps.
+const PROCEDURES: [&str; 4] = [
+    "drop procedure if exists {enqueue}",
+    include_str!("enqueue.sql"),
+    "drop procedure if exists {first_seen}",
+    include_str!("first_seen.sql"),
+];
 
 /// The last statement: what it says is only true when all others are through.
 const DONE: &str = "\
@@ -42,7 +45,7 @@ pub(super) fn statements(names: &Names, lanes: LaneCount, found: i32) -> Vec<Str
     };
     let steps = STEPS.iter().skip(usize::try_from(found).unwrap_or(0));
     let steps = steps.flat_map(|step| step.split("\n;\n"));
-    steps.chain([REMOVE_ENQUEUE, ENQUEUE, DONE]).map(fill).collect()
+    steps.chain(PROCEDURES).chain([DONE]).map(fill).collect()
 }
 
 /// The statements that create the tables, as the command-line client of the database takes them.

@@ -16,6 +16,7 @@
 //! message is enqueued twice.
 
 pub mod enqueue;
+pub mod inbox;
 mod names;
 pub mod schema;
 

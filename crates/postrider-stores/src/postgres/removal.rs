@@ -14,10 +14,13 @@ declare
 begin
   perform set_config('lock_timeout', '10s', true);
   perform set_config('client_min_messages', 'warning', true);
-  drop table if exists {outbox}, {lane}, {relay}, {boot}, {delivered}, {inbox}, {meta};
+  drop table if exists {outbox}, {lane}, {relay}, {boot}, {delivered}, {meta},
+    {inbox}, {inbox_foreign}, {inbox_span}, {inbox_cursor}, {inbox_refused};
   for form in select p.oid::regprocedure::text
                 from pg_proc p join pg_namespace n on n.oid = p.pronamespace
-               where n.nspname = '<schema>' and p.proname in ('<prefix>enqueue', '<prefix>uuid7')
+               where n.nspname = '<schema>' and p.proname in (
+                 '<prefix>enqueue', '<prefix>uuid7', '<prefix>first_seen', '<prefix>inbox_ahead', '<prefix>inbox_bound',
+                 '<prefix>inbox_floor', '<prefix>inbox_forget', '<prefix>inbox_keep', '<prefix>inbox_partitions')
   loop
     execute 'drop function ' || form;
   end loop;

@@ -1,8 +1,8 @@
--- Three roles without login: grant them to the roles that log in.
+-- Four roles without login: grant them to the roles that log in.
 do $roles$
 declare wanted text;
 begin
-  foreach wanted in array array['postrider_writer', 'postrider_relay', 'postrider_admin'] loop
+  foreach wanted in array array['postrider_writer', 'postrider_receiver', 'postrider_relay', 'postrider_admin'] loop
     if not exists (select from pg_roles where rolname = wanted) then
       execute format('create role %I nologin', wanted);
     end if;
@@ -24,9 +24,17 @@ grant select, insert on {boot} to postrider_relay;
 grant select, insert, delete on {delivered} to postrider_relay;
 grant select on {meta} to postrider_relay;
 
+-- The receiver records what it has handled, and keeps what it refused; it reads nothing of the outbox.
+grant usage on schema {schema} to postrider_receiver;
+grant insert on {inbox}, {inbox_foreign} to postrider_receiver;
+grant select on {inbox_span} to postrider_receiver;
+grant select, insert, update on {inbox_cursor}, {inbox_refused} to postrider_receiver;
+grant execute on function {inbox_ahead}(), {inbox_keep}(interval, interval), {inbox_forget}(integer)
+   to postrider_receiver, postrider_relay;
+
 -- The administrator is an operator with the relay's rights who may also enqueue from the shell. Migrations are run by
 -- the owner of the tables.
-grant postrider_relay, postrider_writer to postrider_admin;
+grant postrider_relay, postrider_writer, postrider_receiver to postrider_admin;
 
 -- Behind a pooler in transaction mode the relay cannot send settings; its login role carries them. The limit ends what a
 -- relay that gave up has left running there, which would keep its locks:

@@ -9,17 +9,25 @@ use postrider_core::LaneCount;
 use super::Names;
 
 /// The version of the tables that this library writes and understands.
-pub const VERSION: i32 = 3;
+pub const VERSION: i32 = 4;
 
 /// The lowest version that a build must know to work on tables of [`VERSION`], beside builds of this one. A step that
 /// changes what older relays or writers rely on raises it to its own version.
 pub const COMPATIBLE_FROM: i32 = 1;
 
 /// One step per version. A step that only changes the function of [`ENQUEUE`] says so and has no statement.
-const STEPS: [&str; 3] = [include_str!("schema_1.sql"), include_str!("schema_2.sql"), include_str!("schema_3.sql")];
+const STEPS: [&str; 4] = [
+    include_str!("schema_1.sql"),
+    include_str!("schema_2.sql"),
+    include_str!("schema_3.sql"),
+    include_str!("schema_4.sql"),
+];
 
 /// The function as it is now, made anew behind the steps.
 const ENQUEUE: &str = include_str!("enqueue.sql");
+
+/// The functions of the inbox, and its first partitions.
+const INBOX: &str = include_str!("inbox.sql");
 
 /// Takes turns with other starters; refuses a newer schema, or leaves one alone that this version works on as it is, and
 /// refuses another number of lanes.
@@ -70,10 +78,11 @@ pub fn ddl(names: &Names, lanes: LaneCount) -> String {
             ("<version>", VERSION.to_string()),
             ("<compatible_from>", COMPATIBLE_FROM.to_string()),
             ("<lanes>", lanes.get().to_string()),
+            ("<prefix>", names.prefix().to_owned()),
         ];
         numbers.iter().fold(names.fill(text), |text, (name, number)| text.replace(name, number))
     };
-    [BEGIN, &STEPS.join("\n"), ENQUEUE, END].map(fill).concat()
+    [BEGIN, &STEPS.join("\n"), ENQUEUE, INBOX, END].map(fill).concat()
 }
 
 #[cfg(test)]
@@ -88,7 +97,7 @@ mod tests {
     #[test]
     fn nothing_is_left_to_fill_in() {
         let script = ddl(&Names::default(), LaneCount::new(8).unwrap());
-        for leftover in ["{", "}", "<version>", "<compatible_from>", "<lanes>"] {
+        for leftover in ["{", "}", "<version>", "<compatible_from>", "<lanes>", "<prefix>"] {
             let at = script.find(leftover).map(|at| script[at..].chars().take(60).collect::<String>());
             assert_eq!(at, None);
         }

@@ -24,6 +24,7 @@ pub mod enqueue;
 mod fault;
 #[cfg(feature = "sqlite")]
 mod found;
+pub mod inbox;
 #[cfg(feature = "sqlite")]
 mod leases;
 #[cfg(feature = "sqlite")]

@@ -7,23 +7,30 @@ use std::num::NonZeroU32;
 
 use diesel::QueryResult;
 use diesel::backend::Backend;
-use diesel::connection::{Connection, TransactionManager};
+use diesel::connection::{Connection, LoadConnection, TransactionManager};
 #[cfg(any(feature = "diesel-postgres", feature = "diesel-mysql", feature = "diesel-sqlite"))]
 use diesel::result::Error as Failed;
-#[cfg(any(feature = "diesel-mysql", feature = "diesel-sqlite"))]
+#[cfg(any(feature = "diesel-postgres", feature = "diesel-mysql", feature = "diesel-sqlite"))]
 use diesel::{
+    deserialize::{self, FromSql, QueryableByName},
     query_builder::{BoxedSqlQuery, SqlQuery},
+    row::NamedRow,
     serialize::ToSql,
     sql_types::{BigInt, Binary, HasSqlType, Nullable, Text},
 };
 use postrider_core::{Error, ErrorKind, Message};
 #[cfg(any(feature = "diesel-mysql", feature = "diesel-sqlite"))]
 use postrider_stores::Fields;
+#[cfg(any(feature = "diesel-postgres", feature = "diesel-mysql", feature = "diesel-sqlite"))]
+use postrider_stores::dialog::{Statement, Value};
 
 use crate::batch::Batch;
 use crate::enqueue::Enqueue;
 use crate::error::EnqueueError;
+use crate::inbox::{Inbox, InboxError};
 use crate::outbox::Outbox;
+use crate::question::Question;
+use crate::receive::Receive;
 
 /// A connection of diesel inside `connection.transaction(..)`, to enqueue in.
 ///
@@ -68,6 +75,128 @@ pub trait DieselBackend: Backend + crate::batch::Sealed {
         outbox: &Outbox,
         rows: &[Message],
     ) -> impl Future<Output = Result<(), Error>> + Send;
+
+    #[doc(hidden)]
+    fn ask<C: LoadConnection<Backend = Self>, Q: Question>(
+        connection: &mut C,
+        inbox: &Inbox,
+        question: Q,
+    ) -> Result<Q::Answer, InboxError>;
+
+    #[cfg(feature = "diesel-async")]
+    #[doc(hidden)]
+    fn ask_async<C: diesel_async::AsyncConnection<Backend = Self>, Q: Question>(
+        connection: &mut C,
+        inbox: &Inbox,
+        question: Q,
+    ) -> impl Future<Output = Result<Q::Answer, InboxError>> + Send;
+}
+
+impl<C> Receive for Diesel<'_, C>
+where
+    C: LoadConnection,
+    C::Backend: DieselBackend,
+{
+    type Received<R: Send + 'static> = Result<R, InboxError>;
+
+    fn ask<Q: Question>(self, inbox: &Inbox, question: Result<Q, InboxError>) -> Self::Received<Q::Answer> {
+        let question = question?;
+        let status = <C::TransactionManager as TransactionManager<C>>::transaction_manager_status_mut(self.0);
+        received_inside(status.transaction_depth())?;
+        C::Backend::ask(self.0, inbox, question)
+    }
+}
+
+/// That a transaction is open to receive in.
+pub(super) fn received_inside(depth: QueryResult<Option<NonZeroU32>>) -> Result<(), InboxError> {
+    inside(depth).map_err(|error| match error {
+        EnqueueError::Database(error) => InboxError::Database(error),
+        EnqueueError::OutsideTransaction | EnqueueError::Invalid { .. } => InboxError::OutsideTransaction,
+    })
+}
+
+/// The dialog of an inbox in a backend: `$turn` begins it on its names, `$refused` says what an error means.
+#[cfg(any(feature = "diesel-postgres", feature = "diesel-mysql", feature = "diesel-sqlite"))]
+macro_rules! ask_by {
+    ($names:expr, $turn:ident, $refused:ident) => {
+        fn ask<C: diesel::connection::LoadConnection<Backend = Self>, Q: $crate::question::Question>(
+            connection: &mut C,
+            inbox: &$crate::inbox::Inbox,
+            question: Q,
+        ) -> Result<Q::Answer, $crate::inbox::InboxError> {
+            let turn = question.$turn(&$names(&inbox.tables)?);
+            let outcome = carry_out!(
+                turn,
+                |statement| changed(
+                    diesel::RunQueryDsl::execute(asked::<Self>(statement), connection).map_err($refused)?
+                ),
+                found(diesel::RunQueryDsl::load(asked::<Self>(statement), connection).map_err($refused)?)
+            );
+            Q::answer(outcome)
+        }
+
+        #[cfg(feature = "diesel-async")]
+        async fn ask_async<C: diesel_async::AsyncConnection<Backend = Self>, Q: $crate::question::Question>(
+            connection: &mut C,
+            inbox: &$crate::inbox::Inbox,
+            question: Q,
+        ) -> Result<Q::Answer, $crate::inbox::InboxError> {
+            let turn = question.$turn(&$names(&inbox.tables)?);
+            let outcome = carry_out!(
+                turn,
+                |statement| changed(
+                    diesel_async::RunQueryDsl::execute(asked::<Self>(statement), connection).await.map_err($refused)?
+                ),
+                found(diesel_async::RunQueryDsl::load(asked::<Self>(statement), connection).await.map_err($refused)?)
+            );
+            Q::answer(outcome)
+        }
+    };
+}
+#[cfg(any(feature = "diesel-postgres", feature = "diesel-mysql", feature = "diesel-sqlite"))]
+pub(super) use ask_by;
+
+/// A statement of a dialog with its values.
+#[cfg(any(feature = "diesel-postgres", feature = "diesel-mysql", feature = "diesel-sqlite"))]
+pub(super) fn asked<DB>(statement: Statement) -> BoxedSqlQuery<'static, DB, SqlQuery>
+where
+    DB: Backend + HasSqlType<Text> + HasSqlType<Binary> + HasSqlType<BigInt>,
+    str: ToSql<Text, DB>,
+    [u8]: ToSql<Binary, DB>,
+    i64: ToSql<BigInt, DB>,
+{
+    let query = diesel::sql_query(statement.sql).into_boxed();
+    statement.values.into_iter().fold(query, |query, value| match value {
+        Value::Text(text) => query.bind::<Text, _>(text),
+        Value::Maybe(text) => query.bind::<Nullable<Text>, _>(text),
+        Value::Number(number) => query.bind::<BigInt, _>(number),
+        Value::Bytes(bytes) => query.bind::<Binary, _>(bytes),
+    })
+}
+
+/// The column `answer` of a row.
+#[cfg(any(feature = "diesel-postgres", feature = "diesel-mysql", feature = "diesel-sqlite"))]
+pub(super) struct Found(Option<i64>);
+
+#[cfg(any(feature = "diesel-postgres", feature = "diesel-mysql", feature = "diesel-sqlite"))]
+impl<DB: Backend> QueryableByName<DB> for Found
+where
+    i64: FromSql<BigInt, DB>,
+{
+    fn build<'a>(row: &impl NamedRow<'a, DB>) -> deserialize::Result<Self> {
+        NamedRow::get::<Nullable<BigInt>, _>(row, "answer").map(Self)
+    }
+}
+
+/// What the first row has.
+#[cfg(any(feature = "diesel-postgres", feature = "diesel-mysql", feature = "diesel-sqlite"))]
+pub(super) fn found(rows: Vec<Found>) -> Option<i64> {
+    rows.first().and_then(|Found(answer)| *answer)
+}
+
+#[cfg(any(feature = "diesel-postgres", feature = "diesel-mysql", feature = "diesel-sqlite"))]
+pub(super) fn changed(rows: usize) -> u64 {
+    u64::try_from(rows).unwrap_or(u64::MAX)
 }
 
 impl<C> Enqueue for Diesel<'_, C>

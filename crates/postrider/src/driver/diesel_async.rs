@@ -3,11 +3,14 @@
 use diesel_async::{AsyncConnection, TransactionManager};
 
 use super::Answering;
-use super::diesel::{DieselBackend, inside};
+use super::diesel::{DieselBackend, inside, received_inside};
 use crate::batch::Batch;
 use crate::enqueue::Enqueue;
 use crate::error::EnqueueError;
+use crate::inbox::{Inbox, InboxError};
 use crate::outbox::Outbox;
+use crate::question::Question;
+use crate::receive::Receive;
 
 /// A connection of diesel-async inside `connection.transaction(..)`, to enqueue in.
 ///
@@ -45,6 +48,24 @@ where
                 C::Backend::insert_async(self.0, &outbox, rows).await?;
             }
             Ok(ids)
+        })
+    }
+}
+
+impl<'c, C> Receive for DieselAsync<'c, C>
+where
+    C: AsyncConnection,
+    C::Backend: DieselBackend,
+{
+    type Received<R: Send + 'static> = Answering<'c, R, InboxError>;
+
+    fn ask<Q: Question>(self, inbox: &Inbox, question: Result<Q, InboxError>) -> Self::Received<Q::Answer> {
+        let inbox = inbox.clone();
+        Box::pin(async move {
+            let question = question?;
+            let status = <C::TransactionManager as TransactionManager<C>>::transaction_manager_status_mut(self.0);
+            received_inside(status.transaction_depth())?;
+            C::Backend::ask_async(self.0, &inbox, question).await
         })
     }
 }

@@ -9,8 +9,9 @@ use postrider_core::{Error, Message};
 use postrider_stores::mysql::Names;
 use postrider_stores::mysql::enqueue::{ROWS_PER_STATEMENT, enqueue};
 
-use super::diesel::{DieselBackend, bound, is_lost, is_read_only, said};
+use super::diesel::{DieselBackend, ask_by, asked, bound, changed, found, is_lost, is_read_only, said};
 use super::mysql;
+use crate::inbox::InboxError;
 use crate::outbox::Outbox;
 
 impl crate::batch::Sealed for Mysql {}
@@ -36,6 +37,8 @@ impl DieselBackend for Mysql {
         let names = mysql::names(outbox)?;
         recorded(&names, diesel_async::RunQueryDsl::execute(statement(&names, rows), connection).await)
     }
+
+    ask_by!(mysql::names, mysql, not_received);
 }
 
 fn statement<'m>(names: &Names, rows: &'m [Message]) -> BoxedSqlQuery<'m, Mysql, SqlQuery> {
@@ -48,6 +51,10 @@ fn recorded(names: &Names, answer: QueryResult<usize>) -> Result<(), Error> {
         mysql::told(mysql::refused(names, number), number, error)
     };
     answer.map(drop).map_err(refused)
+}
+
+fn not_received(error: Failed) -> InboxError {
+    mysql::not_received(number(&error), error)
 }
 
 /// The number of the error, which diesel keeps to itself, as far as the server's words tell it.

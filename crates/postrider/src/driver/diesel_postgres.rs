@@ -3,14 +3,15 @@
 use diesel::connection::Connection;
 use diesel::pg::Pg;
 use diesel::query_builder::{BoxedSqlQuery, SqlQuery};
-use diesel::result::Error as Failed;
+use diesel::result::{DatabaseErrorKind, Error as Failed};
 use diesel::sql_types::{Array, BigInt, Binary, Nullable, Text, Uuid};
 use diesel::{QueryResult, RunQueryDsl};
 use postrider_core::{Error, Message};
 use postrider_stores::postgres::enqueue::{Columns, ENQUEUE};
 
-use super::diesel::{DieselBackend, is_lost, is_read_only, said};
+use super::diesel::{DieselBackend, ask_by, asked, changed, found, is_lost, is_read_only, said};
 use super::postgres;
+use crate::inbox::InboxError;
 use crate::outbox::Outbox;
 
 impl crate::batch::Sealed for Pg {}
@@ -35,6 +36,8 @@ impl DieselBackend for Pg {
     ) -> Result<(), Error> {
         recorded(outbox, diesel_async::RunQueryDsl::execute(statement(outbox, rows), connection).await)
     }
+
+    ask_by!(postgres::names, postgres, not_received);
 }
 
 fn recorded(outbox: &Outbox, answer: QueryResult<usize>) -> Result<(), Error> {
@@ -58,12 +61,23 @@ fn statement<'m>(outbox: &Outbox, rows: &'m [Message]) -> BoxedSqlQuery<'m, Pg, 
         .bind::<Array<Nullable<Text>>, _>(columns.retries)
 }
 
+fn not_received(error: Failed) -> InboxError {
+    postgres::not_received(sqlstate(&error), error.to_string())
+}
+
 /// The SQLSTATE, which diesel keeps to itself, as far as the server's words tell it.
 fn sqlstate(error: &Failed) -> Option<&'static str> {
     let said = said(error);
     match error {
         _ if is_lost(error) => None,
         _ if is_read_only(error) => Some("25006"),
+        Failed::DatabaseError(DatabaseErrorKind::SerializationFailure, _) => Some("40001"),
+        Failed::DatabaseError(DatabaseErrorKind::CheckViolation, _) => Some("23514"),
+        _ if said.starts_with("deadlock detected") => Some("40P01"),
+        _ if said.ends_with("due to lock timeout") => Some("55P03"),
+        _ if said.starts_with("message ") && said.ends_with(" is too old") => Some("PR010"),
+        _ if said.starts_with("message ") && said.ends_with(" comes from the future") => Some("PR011"),
+        _ if said.starts_with("function ") && said.ends_with("does not exist") => Some("42883"),
         _ if said.starts_with("relation ") && said.ends_with("does not exist") => Some("42P01"),
         _ if said.starts_with("column ") && said.ends_with("does not exist") => Some("42703"),
         _ if said.starts_with("permission denied") => Some("42501"),

@@ -8,8 +8,9 @@ use diesel::{QueryResult, RunQueryDsl};
 use postrider_core::{Error, Message};
 use postrider_stores::sqlite::enqueue::{ROWS_PER_STATEMENT, enqueue};
 
-use super::diesel::{DieselBackend, bound, said};
+use super::diesel::{DieselBackend, ask_by, asked, bound, changed, found, said};
 use super::sqlite;
+use crate::inbox::InboxError;
 use crate::outbox::Outbox;
 
 impl crate::batch::Sealed for Sqlite {}
@@ -33,6 +34,8 @@ impl DieselBackend for Sqlite {
     ) -> Result<(), Error> {
         recorded(outbox, diesel_async::RunQueryDsl::execute(statement(outbox, rows), connection).await)
     }
+
+    ask_by!(sqlite::prefix, sqlite, not_received);
 }
 
 fn statement<'m>(outbox: &Outbox, rows: &'m [Message]) -> BoxedSqlQuery<'m, Sqlite, SqlQuery> {
@@ -42,6 +45,10 @@ fn statement<'m>(outbox: &Outbox, rows: &'m [Message]) -> BoxedSqlQuery<'m, Sqli
 fn recorded(outbox: &Outbox, answer: QueryResult<usize>) -> Result<(), Error> {
     let refused = |error| sqlite::refused(&outbox.sqlite_table(), code(&error), said(&error)).because(error);
     answer.map(drop).map_err(refused)
+}
+
+fn not_received(error: Failed) -> InboxError {
+    sqlite::not_received(code(&error), error.to_string())
 }
 
 /// The result code, which diesel keeps to itself, as far as SQLite's words tell it.

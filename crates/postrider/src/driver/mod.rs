@@ -29,6 +29,21 @@ macro_rules! migrate_on {
     };
 }
 
+/// Carries out a dialog with an inbox: `$change` answers how many rows a statement changed, `$number` what it found.
+#[cfg(any(feature = "_async", feature = "rusqlite", feature = "_diesel"))]
+macro_rules! carry_out {
+    ($turn:expr, |$statement:ident| $change:expr, $number:expr) => {{
+        let mut turn = $turn;
+        loop {
+            turn = match turn {
+                ::postrider_stores::dialog::Turn::Change($statement, then) => then($change),
+                ::postrider_stores::dialog::Turn::Number($statement, then) => then($number),
+                ::postrider_stores::dialog::Turn::Done(outcome) => break outcome,
+            };
+        }
+    }};
+}
+
 #[cfg(feature = "_diesel")]
 mod diesel;
 #[cfg(feature = "diesel-async")]
@@ -57,7 +72,7 @@ mod sqlite;
 mod sqlx_mysql;
 #[cfg(feature = "sqlx-postgres")]
 mod sqlx_postgres;
-#[cfg(any(feature = "sqlx-mysql", feature = "sqlx-sqlite"))]
+#[cfg(any(feature = "sqlx-postgres", feature = "sqlx-mysql", feature = "sqlx-sqlite"))]
 mod sqlx_rows;
 #[cfg(feature = "sqlx-sqlite")]
 mod sqlx_sqlite;

@@ -1,8 +1,10 @@
 //! What the drivers of MySQL and MariaDB share: what a refusal means.
 
 use postrider_core::{Error, ErrorKind};
+use postrider_stores::mysql::inbox::asks_again;
 use postrider_stores::mysql::{Names, quotes_values};
 
+use crate::inbox::InboxError;
 use crate::outbox::Outbox;
 
 const MIGRATE: &str = "run `postrider migrate` or call postrider::migrate before the application writes, and check the \
@@ -45,6 +47,31 @@ pub(super) fn refused(names: &Names, number: Option<u16>) -> Error {
         ),
     };
     Error::new(kind, text)
+}
+
+/// A refusal of what an inbox was asked, by its number, with what the server said; none when the connection failed.
+pub(super) fn not_received(number: Option<u16>, said: impl std::fmt::Display) -> InboxError {
+    let (kind, text) = match number {
+        Some(number) if asks_again(number) => {
+            let error = Error::new(ErrorKind::Throttled, "asking the inbox: run the transaction again");
+            return InboxError::Contended(Some(told(error, Some(number), said)));
+        }
+        Some(1146 | 1049 | 1054) => (ErrorKind::Config, format!("the inbox is not there, or is older: {MIGRATE}")),
+        Some(1044 | 1142 | 1143) => (
+            ErrorKind::Config,
+            "the application's user may not use the inbox: grant it select, insert, update and delete on its tables"
+                .to_owned(),
+        ),
+        Some(1290 | 1792 | 1836) => {
+            (ErrorKind::Config, "asking the inbox in a read-only transaction or on a replica".to_owned())
+        }
+        Some(_) => (ErrorKind::Rejected, "asking the inbox: roll the transaction back".to_owned()),
+        None => (
+            ErrorKind::Unavailable,
+            "asking the inbox: the connection failed, the transaction is lost; run it again".to_owned(),
+        ),
+    };
+    told(Error::new(kind, text), number, said).into()
 }
 
 /// The number that stands for an SQLSTATE, where a driver tells no number; 0 for those that stand for many.

@@ -3,6 +3,7 @@
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Params, Pool, Transaction};
 use postrider_core::{Error, Message};
+use postrider_stores::dialog::{Statement, Value};
 use postrider_stores::mysql::Names;
 use postrider_stores::mysql::enqueue::{Fields, ROWS_PER_STATEMENT, enqueue};
 use postrider_stores::mysql::upgrade::Facts;
@@ -12,8 +13,11 @@ use super::{Answering, mysql};
 use crate::batch::Batch;
 use crate::enqueue::Enqueue;
 use crate::error::EnqueueError;
+use crate::inbox::{Inbox, InboxError};
 use crate::migrate::MigrateTarget;
 use crate::outbox::Outbox;
+use crate::question::Question;
+use crate::receive::Receive;
 
 impl<'t> Enqueue for &'t mut Transaction<'_> {
     type Answer<R: Send + 'static> = Answering<'t, R, EnqueueError>;
@@ -48,6 +52,45 @@ fn values(messages: &[Message]) -> Params {
 fn refused(names: &Names, error: &mysql_async::Error) -> Error {
     let number = number(error);
     mysql::told(mysql::refused(names, number), number, error)
+}
+
+impl<'t> Receive for &'t mut Transaction<'_> {
+    type Received<R: Send + 'static> = Answering<'t, R, InboxError>;
+
+    fn ask<Q: Question>(self, inbox: &Inbox, question: Result<Q, InboxError>) -> Self::Received<Q::Answer> {
+        let names = mysql::names(&inbox.tables);
+        Box::pin(async move {
+            let turn = question?.mysql(&names?);
+            let outcome = carry_out!(
+                turn,
+                |statement| {
+                    let (sql, parameters) = asked(statement);
+                    self.exec_iter(sql, parameters).await.map_err(|error| not_received(&error))?.affected_rows()
+                },
+                {
+                    let (sql, parameters) = asked(statement);
+                    let row = self.exec_first::<Option<i64>, _, _>(sql, parameters).await;
+                    row.map_err(|error| not_received(&error))?.flatten()
+                }
+            );
+            Q::answer(outcome)
+        })
+    }
+}
+
+fn asked(statement: Statement) -> (String, Params) {
+    let value = |value| match value {
+        Value::Text(text) => text.into(),
+        Value::Maybe(text) => text.into(),
+        Value::Number(number) => number.into(),
+        Value::Bytes(bytes) => bytes.into(),
+    };
+    let values: Vec<mysql_async::Value> = statement.values.into_iter().map(value).collect();
+    (statement.sql, if values.is_empty() { Params::Empty } else { Params::Positional(values) })
+}
+
+fn not_received(error: &mysql_async::Error) -> InboxError {
+    mysql::not_received(number(error), error)
 }
 
 migrate_on!(Pool, get_conn, Conn, run, not_migrated::<Conn>);

@@ -1,8 +1,10 @@
-//! What the two drivers of PostgreSQL share: what a refusal means, and the script that creates the tables.
+//! What the drivers of PostgreSQL share: what a refusal means, and the script that creates the tables.
 
 use postrider_core::{Error, ErrorKind};
+use postrider_stores::postgres::Names;
+use postrider_stores::postgres::inbox::{FUTURE, NO_PARTITION, TOO_OLD, asks_again};
 
-#[cfg(any(feature = "sqlx-postgres", feature = "tokio-postgres"))]
+use crate::inbox::InboxError;
 use crate::outbox::Outbox;
 
 const MIGRATE: &str = "run `postrider migrate` or call postrider::migrate before the application writes, and check the \
@@ -33,6 +35,45 @@ pub(super) fn refused(table: &str, sqlstate: Option<&str>) -> Error {
         ),
     };
     Error::new(kind, text)
+}
+
+/// A refusal of what an inbox was asked, by its SQLSTATE, with what the server said; none when the connection failed.
+pub(super) fn not_received(sqlstate: Option<&str>, said: String) -> InboxError {
+    let (kind, text) = match sqlstate {
+        Some(TOO_OLD | NO_PARTITION) => return InboxError::TooOld,
+        Some(FUTURE) => return InboxError::Future,
+        Some(state) if asks_again(state) => {
+            let error = Error::new(ErrorKind::Throttled, "asking the inbox: run the transaction again").because(said);
+            return InboxError::Contended(Some(error));
+        }
+        Some("42P01" | "3F000" | "42883" | "42703") => {
+            (ErrorKind::Config, format!("the inbox is not there, or is older: {MIGRATE}"))
+        }
+        Some("42501") => (
+            ErrorKind::Config,
+            "the application's role may not use the inbox: grant it what the receiver role of `postrider migrate --roles` \
+             has"
+                .to_owned(),
+        ),
+        Some("25P02") => (
+            ErrorKind::Rejected,
+            "asking the inbox in a transaction that has failed already: roll it back, look at its first error".to_owned(),
+        ),
+        Some("25006") => {
+            (ErrorKind::Config, "asking the inbox in a read-only transaction or on a replica".to_owned())
+        }
+        Some(_) => (ErrorKind::Rejected, "asking the inbox: roll the transaction back".to_owned()),
+        None => (
+            ErrorKind::Unavailable,
+            "asking the inbox: the connection failed, the transaction is lost; run it again".to_owned(),
+        ),
+    };
+    Error::new(kind, text).because(said).into()
+}
+
+/// The schema and what the names of the tables begin with.
+pub(super) fn names(tables: &Outbox) -> Result<Names, Error> {
+    Names::new(&tables.schema, &tables.prefix)
 }
 
 /// Whether the script stopped because the tables are newer and this library works on them as they are.
@@ -72,13 +113,12 @@ pub(super) fn lanes_statement(outbox: &Outbox) -> String {
 #[cfg(any(feature = "sqlx-postgres", feature = "tokio-postgres"))]
 pub(super) fn script(outbox: &Outbox, found: Option<i32>) -> Result<String, Error> {
     use postrider_core::LaneCount;
-    use postrider_stores::postgres::{Names, schema};
+    use postrider_stores::postgres::schema;
 
     const DEFAULT: LaneCount = match LaneCount::new(64) {
         Some(lanes) => lanes,
         None => LaneCount::ONE,
     };
     let found = found.and_then(|lanes| LaneCount::new(u16::try_from(lanes).ok()?));
-    let names = Names::new(&outbox.schema, &outbox.prefix)?;
-    Ok(schema::ddl(&names, outbox.lanes.or(found).unwrap_or(DEFAULT)))
+    Ok(schema::ddl(&names(outbox)?, outbox.lanes.or(found).unwrap_or(DEFAULT)))
 }

@@ -3,19 +3,42 @@
 use std::time::Instant;
 
 use postrider_core::{Error, ErrorKind, Message};
+use postrider_stores::dialog::{self, Value};
 use postrider_stores::sqlite::enqueue::{Fields, ROWS_PER_STATEMENT, enqueue};
 use postrider_stores::sqlite::upgrade;
-use rusqlite::{Connection, Savepoint, Statement, Transaction, TransactionBehavior};
+use rusqlite::{
+    Connection, OptionalExtension, Params, Savepoint, Statement, ToSql, Transaction, TransactionBehavior,
+    params_from_iter,
+};
 
 use super::sqlite;
 use crate::batch::Batch;
 use crate::enqueue::Enqueue;
 use crate::error::EnqueueError;
+use crate::inbox::{Inbox, InboxError};
 use crate::migrate::MigrateTarget;
 use crate::outbox::Outbox;
+use crate::question::Question;
+use crate::receive::Receive;
 
-macro_rules! enqueue_in {
+macro_rules! enqueue_and_receive_in {
     ($transaction:ident) => {
+        impl Receive for &$transaction<'_> {
+            type Received<R: Send + 'static> = Result<R, InboxError>;
+
+            fn ask<Q: Question>(self, inbox: &Inbox, question: Result<Q, InboxError>) -> Self::Received<Q::Answer> {
+                ask(self, inbox, question)
+            }
+        }
+
+        impl Receive for &mut $transaction<'_> {
+            type Received<R: Send + 'static> = Result<R, InboxError>;
+
+            fn ask<Q: Question>(self, inbox: &Inbox, question: Result<Q, InboxError>) -> Self::Received<Q::Answer> {
+                ask(self, inbox, question)
+            }
+        }
+
         impl Enqueue for &$transaction<'_> {
             type Answer<R: Send + 'static> = Result<R, EnqueueError>;
 
@@ -42,8 +65,8 @@ macro_rules! enqueue_in {
     };
 }
 
-enqueue_in!(Transaction);
-enqueue_in!(Savepoint);
+enqueue_and_receive_in!(Transaction);
+enqueue_and_receive_in!(Savepoint);
 
 fn write<R>(
     connection: &Connection,
@@ -90,14 +113,64 @@ fn bind(insert: &mut Statement<'_>, messages: &[Message]) -> rusqlite::Result<()
 }
 
 fn refused(table: &str, error: rusqlite::Error) -> Error {
-    let (code, message) = match &error {
+    let (code, message) = told(&error);
+    sqlite::refused(table, code, &message).because(error)
+}
+
+fn ask<Q: Question>(
+    connection: &Connection,
+    inbox: &Inbox,
+    question: Result<Q, InboxError>,
+) -> Result<Q::Answer, InboxError> {
+    let question = question?;
+    // As for what is enqueued: each statement would commit on its own.
+    if connection.is_autocommit() {
+        return Err(InboxError::OutsideTransaction);
+    }
+    let turn = question.sqlite(&sqlite::prefix(&inbox.tables)?);
+    let outcome = carry_out!(
+        turn,
+        |statement| changed(connection, &statement).map_err(not_received)?,
+        found(connection, &statement).map_err(not_received)?
+    );
+    Q::answer(outcome)
+}
+
+fn changed(connection: &Connection, statement: &dialog::Statement) -> rusqlite::Result<u64> {
+    let changed = connection.prepare_cached(&statement.sql)?.execute(parameters(statement))?;
+    Ok(u64::try_from(changed).unwrap_or(u64::MAX))
+}
+
+fn found(connection: &Connection, statement: &dialog::Statement) -> rusqlite::Result<Option<i64>> {
+    let mut query = connection.prepare_cached(&statement.sql)?;
+    Ok(query.query_row(parameters(statement), |row| row.get(0)).optional()?.flatten())
+}
+
+fn parameters(statement: &dialog::Statement) -> impl Params {
+    params_from_iter(statement.values.iter().map(|value| -> &dyn ToSql {
+        match value {
+            Value::Text(text) => text,
+            Value::Maybe(text) => text,
+            Value::Number(number) => number,
+            Value::Bytes(bytes) => bytes,
+        }
+    }))
+}
+
+fn not_received(error: rusqlite::Error) -> InboxError {
+    let (code, message) = told(&error);
+    sqlite::not_received(code, if message.is_empty() { error.to_string() } else { message })
+}
+
+/// The result code, and what SQLite said.
+fn told(error: &rusqlite::Error) -> (Option<i32>, String) {
+    match error {
         rusqlite::Error::SqliteFailure(failure, message) => {
             (Some(failure.extended_code), message.clone().unwrap_or_default())
         }
         rusqlite::Error::SqlInputError { error, msg, .. } => (Some(error.extended_code), msg.clone()),
         _ => (None, String::new()),
-    };
-    sqlite::refused(table, code, &message).because(error)
+    }
 }
 
 impl MigrateTarget for &Connection {

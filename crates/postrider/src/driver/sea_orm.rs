@@ -2,6 +2,7 @@
 
 use postrider_core::{Error, ErrorKind, Message};
 use postrider_stores::Fields;
+use postrider_stores::dialog::{self, Value};
 use postrider_stores::{mysql as mysql_sql, postgres as postgres_sql, sqlite as sqlite_sql};
 use sea_orm::{ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, RuntimeErr, Statement};
 
@@ -9,7 +10,10 @@ use super::{Answering, mysql, postgres, sqlite};
 use crate::batch::Batch;
 use crate::enqueue::Enqueue;
 use crate::error::EnqueueError;
+use crate::inbox::{Inbox, InboxError};
 use crate::outbox::Outbox;
+use crate::question::Question;
+use crate::receive::Receive;
 
 impl<'t> Enqueue for &'t DatabaseTransaction {
     type Answer<R: Send + 'static> = Answering<'t, R, EnqueueError>;
@@ -30,6 +34,53 @@ impl<'t> Enqueue for &'t DatabaseTransaction {
     }
 }
 
+impl<'t> Receive for &'t DatabaseTransaction {
+    type Received<R: Send + 'static> = Answering<'t, R, InboxError>;
+
+    fn ask<Q: Question>(self, inbox: &Inbox, question: Result<Q, InboxError>) -> Self::Received<Q::Answer> {
+        let tables = inbox.tables.clone();
+        Box::pin(async move {
+            let (backend, question) = (self.get_database_backend(), question?);
+            let turn = match backend {
+                DbBackend::Postgres => question.postgres(&postgres::names(&tables)?),
+                DbBackend::MySql => question.mysql(&mysql::names(&tables)?),
+                DbBackend::Sqlite => question.sqlite(&sqlite::prefix(&tables)?),
+                other => return Err(not_here("an inbox", other).into()),
+            };
+            let failed = |error| not_received(backend, error);
+            let outcome = carry_out!(
+                turn,
+                |statement| self.execute_raw(asked(backend, statement)).await.map_err(failed)?.rows_affected(),
+                match self.query_one_raw(asked(backend, statement)).await.map_err(failed)? {
+                    Some(row) => row.try_get_by_index(0).map_err(failed)?,
+                    None => None,
+                }
+            );
+            Q::answer(outcome)
+        })
+    }
+}
+
+fn asked(backend: DbBackend, statement: dialog::Statement) -> Statement {
+    let value = |value| match value {
+        Value::Text(text) => text.into(),
+        Value::Maybe(text) => text.into(),
+        Value::Number(number) => number.into(),
+        Value::Bytes(bytes) => bytes.into(),
+    };
+    let values: Vec<sea_orm::Value> = statement.values.into_iter().map(value).collect();
+    Statement::from_sql_and_values(backend, statement.sql, values)
+}
+
+fn not_received(backend: DbBackend, error: DbErr) -> InboxError {
+    let (code, said) = told(&error);
+    match backend {
+        DbBackend::MySql => mysql::not_received(code.as_deref().map(mysql::number_of_state), error),
+        DbBackend::Sqlite => sqlite::not_received(code.and_then(|code| code.parse().ok()), said),
+        _ => postgres::not_received(code.as_deref(), said),
+    }
+}
+
 fn rows_per_statement(backend: DbBackend) -> usize {
     match backend {
         DbBackend::Sqlite => sqlite_sql::enqueue::ROWS_PER_STATEMENT,
@@ -43,22 +94,29 @@ fn statement(outbox: &Outbox, backend: DbBackend, rows: &[Message]) -> Result<St
         DbBackend::Postgres => Ok(postgres_sql::enqueue::rows(&outbox.postgres_table(), rows.len())),
         DbBackend::MySql => Ok(mysql_sql::enqueue::enqueue(&mysql::names(outbox)?, rows.len())),
         DbBackend::Sqlite => Ok(sqlite_sql::enqueue::enqueue(&outbox.sqlite_table(), rows.len())),
-        other => {
-            let what = format!("enqueueing on {other:?}: an outbox can be in PostgreSQL, MySQL, MariaDB and SQLite");
-            Err(Error::new(ErrorKind::Config, what))
-        }
+        other => Err(not_here("an outbox", other)),
     }
 }
 
-fn refused(outbox: &Outbox, backend: DbBackend, error: DbErr) -> Error {
-    let told = match &error {
+fn not_here(what: &str, backend: DbBackend) -> Error {
+    let what = format!("{what} on {backend:?}: it can be in PostgreSQL, MySQL, MariaDB and SQLite");
+    Error::new(ErrorKind::Config, what)
+}
+
+/// The code of the database, and what it said.
+fn told(error: &DbErr) -> (Option<String>, String) {
+    let told = match error {
         DbErr::Exec(RuntimeErr::SqlxError(told)) | DbErr::Query(RuntimeErr::SqlxError(told)) => {
             told.as_database_error()
         }
         _ => None,
     };
-    let code = told.and_then(|told| told.code());
-    let said = told.map(|told| told.message().to_owned()).unwrap_or_default();
+    let code = told.and_then(|told| told.code()).map(Into::into);
+    (code, told.map_or_else(|| error.to_string(), |told| told.message().to_owned()))
+}
+
+fn refused(outbox: &Outbox, backend: DbBackend, error: DbErr) -> Error {
+    let (code, said) = told(&error);
     match backend {
         DbBackend::MySql => match mysql::names(outbox) {
             Ok(names) => {

@@ -2,6 +2,9 @@
 
 use postrider_core::{Error, ErrorKind};
 
+use crate::inbox::InboxError;
+use crate::outbox::Outbox;
+
 pub(super) const BUSY: i32 = 5;
 pub(super) const LOCKED: i32 = 6;
 pub(super) const READONLY: i32 = 8;
@@ -36,6 +39,25 @@ pub(super) fn refused(table: &str, code: Option<i32>, message: &str) -> Error {
     Error::new(kind, text)
 }
 
+/// A refusal of what an inbox was asked, by its result code and its message.
+pub(super) fn not_received(code: Option<i32>, said: String) -> InboxError {
+    let missing = said.contains("no such table") || said.contains("no such column");
+    let (kind, text) = match code.map(|code| code & 0xff) {
+        Some(_) if missing => (ErrorKind::Config, format!("the inbox is not there, or is older: {MIGRATE}")),
+        Some(BUSY | LOCKED) => {
+            let text = "asking the inbox: somebody else is writing; begin with BEGIN IMMEDIATE, set a busy timeout of 5 s \
+                        or more, and run the transaction again";
+            return InboxError::Contended(Some(Error::new(ErrorKind::Throttled, text).because(said)));
+        }
+        Some(READONLY) => {
+            (ErrorKind::Config, "asking the inbox: the database file or its folder cannot be written".to_owned())
+        }
+        Some(_) => (ErrorKind::Rejected, "asking the inbox: roll the transaction back".to_owned()),
+        None => (ErrorKind::Unavailable, "asking the inbox: the connection failed".to_owned()),
+    };
+    Error::new(kind, text).because(said).into()
+}
+
 /// A refusal of a statement of the migration.
 #[cfg(any(feature = "sqlx-sqlite", feature = "rusqlite"))]
 pub(super) fn not_migrated(code: Option<i32>) -> Error {
@@ -53,4 +75,9 @@ pub(super) fn not_migrated(code: Option<i32>) -> Error {
         None => (ErrorKind::Unavailable, "migrating the outbox: the connection failed"),
     };
     Error::new(kind, text)
+}
+
+/// What the names of the tables begin with.
+pub(super) fn prefix(tables: &Outbox) -> Result<String, Error> {
+    Ok(tables.prefix.clone())
 }

@@ -8,13 +8,16 @@ use sqlx::mysql::MySqlDatabaseError;
 use sqlx::{AssertSqlSafe, MySql, MySqlConnection, MySqlPool, Transaction};
 
 use super::mysql_migration::{Session, not_migrated, run};
-use super::sqlx_rows::insert;
+use super::sqlx_rows::{asked, insert, receive_in};
 use super::{Answering, mysql};
 use crate::batch::Batch;
 use crate::enqueue::Enqueue;
 use crate::error::EnqueueError;
+use crate::inbox::{Inbox, InboxError};
 use crate::migrate::MigrateTarget;
 use crate::outbox::Outbox;
+use crate::question::Question;
+use crate::receive::Receive;
 
 impl<'t> Enqueue for &'t mut Transaction<'_, MySql> {
     type Answer<R: Send + 'static> = Answering<'t, R, EnqueueError>;
@@ -36,6 +39,12 @@ impl<'t> Enqueue for &'t mut Transaction<'_, MySql> {
 fn refused(names: &Names, error: &sqlx::Error) -> Error {
     let number = number(error);
     mysql::told(mysql::refused(names, number), number, error)
+}
+
+receive_in!(MySql, mysql::names, mysql, not_received);
+
+fn not_received(error: sqlx::Error) -> InboxError {
+    mysql::not_received(number(&error), error)
 }
 
 migrate_on!(MySqlPool, acquire, MySqlConnection, run, not_migrated::<MySqlConnection>);

@@ -6,12 +6,16 @@ use postrider_core::Error;
 use postrider_stores::postgres::enqueue::{Columns, ENQUEUE};
 use sqlx::{AssertSqlSafe, PgConnection, PgPool, Postgres, Transaction};
 
+use super::sqlx_rows::{asked, receive_in};
 use super::{Answering, postgres};
 use crate::batch::Batch;
 use crate::enqueue::Enqueue;
 use crate::error::EnqueueError;
+use crate::inbox::{Inbox, InboxError};
 use crate::migrate::MigrateTarget;
 use crate::outbox::Outbox;
+use crate::question::Question;
+use crate::receive::Receive;
 
 impl<'t> Enqueue for &'t mut Transaction<'_, Postgres> {
     type Answer<R: Send + 'static> = Answering<'t, R, EnqueueError>;
@@ -41,6 +45,13 @@ impl<'t> Enqueue for &'t mut Transaction<'_, Postgres> {
             Ok(ids)
         })
     }
+}
+
+receive_in!(Postgres, postgres::names, postgres, not_received);
+
+fn not_received(error: sqlx::Error) -> InboxError {
+    let said = error.as_database_error().map_or_else(|| error.to_string(), |told| told.message().to_owned());
+    postgres::not_received(code(&error).as_deref(), said)
 }
 
 migrate_on!(PgPool, acquire, PgConnection, run, not_migrated);

@@ -7,13 +7,16 @@ use postrider_stores::sqlite::enqueue::{ROWS_PER_STATEMENT, enqueue};
 use postrider_stores::sqlite::upgrade;
 use sqlx::{AssertSqlSafe, Connection as _, Sqlite, SqliteConnection, SqlitePool, Transaction};
 
-use super::sqlx_rows::insert;
+use super::sqlx_rows::{asked, insert, receive_in};
 use super::{Answering, sqlite};
 use crate::batch::Batch;
 use crate::enqueue::Enqueue;
 use crate::error::EnqueueError;
+use crate::inbox::{Inbox, InboxError};
 use crate::migrate::MigrateTarget;
 use crate::outbox::Outbox;
+use crate::question::Question;
+use crate::receive::Receive;
 
 impl<'t> Enqueue for &'t mut Transaction<'_, Sqlite> {
     type Answer<R: Send + 'static> = Answering<'t, R, EnqueueError>;
@@ -35,6 +38,13 @@ fn refused(table: &str, error: sqlx::Error) -> Error {
     let told = error.as_database_error();
     let message = told.map(|told| told.message().to_owned()).unwrap_or_default();
     sqlite::refused(table, code(&error), &message).because(error)
+}
+
+receive_in!(Sqlite, sqlite::prefix, sqlite, not_received);
+
+fn not_received(error: sqlx::Error) -> InboxError {
+    let said = error.as_database_error().map_or_else(|| error.to_string(), |told| told.message().to_owned());
+    sqlite::not_received(code(&error), said)
 }
 
 migrate_on!(SqlitePool, acquire, SqliteConnection, run, not_migrated);

@@ -1,17 +1,21 @@
 //! tokio-postgres.
 
 use postrider_core::Error;
+use postrider_stores::dialog::{Statement, Value};
 use postrider_stores::postgres::enqueue::{Columns, ENQUEUE};
 use tokio_postgres::error::SqlState;
-use tokio_postgres::types::Type;
+use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Transaction};
 
 use super::{Answering, postgres};
 use crate::batch::Batch;
 use crate::enqueue::Enqueue;
 use crate::error::EnqueueError;
+use crate::inbox::{Inbox, InboxError};
 use crate::migrate::MigrateTarget;
 use crate::outbox::Outbox;
+use crate::question::Question;
+use crate::receive::Receive;
 
 impl<'t> Enqueue for &'t Transaction<'_> {
     type Answer<R: Send + 'static> = Answering<'t, R, EnqueueError>;
@@ -62,6 +66,52 @@ fn refused(table: &str, error: tokio_postgres::Error) -> Error {
         Some(told) => refusal.because(format!("{} {}: {}", told.severity(), told.code().code(), told.message())),
         None => refusal.because(error),
     }
+}
+
+impl<'t> Receive for &'t Transaction<'_> {
+    type Received<R: Send + 'static> = Answering<'t, R, InboxError>;
+
+    fn ask<Q: Question>(self, inbox: &Inbox, question: Result<Q, InboxError>) -> Self::Received<Q::Answer> {
+        let names = postgres::names(&inbox.tables);
+        Box::pin(async move {
+            let turn = question?.postgres(&names?);
+            let outcome = carry_out!(
+                turn,
+                |statement| self.execute_typed(&statement.sql, &parameters(&statement)).await.map_err(not_received)?,
+                match self.query_typed(&statement.sql, &parameters(&statement)).await.map_err(not_received)?.first() {
+                    Some(row) => row.try_get(0).map_err(not_received)?,
+                    None => None,
+                }
+            );
+            Q::answer(outcome)
+        })
+    }
+}
+
+impl<'t, 'c> Receive for &'t mut Transaction<'c> {
+    type Received<R: Send + 'static> = Answering<'t, R, InboxError>;
+
+    fn ask<Q: Question>(self, inbox: &Inbox, question: Result<Q, InboxError>) -> Self::Received<Q::Answer> {
+        <&'t Transaction<'c> as Receive>::ask(self, inbox, question)
+    }
+}
+
+fn parameters(statement: &Statement) -> Vec<(&(dyn ToSql + Sync), Type)> {
+    statement.values.iter().map(typed).collect()
+}
+
+fn typed(value: &Value) -> (&(dyn ToSql + Sync), Type) {
+    match value {
+        Value::Text(text) => (text, Type::TEXT),
+        Value::Maybe(text) => (text, Type::TEXT),
+        Value::Number(number) => (number, Type::INT8),
+        Value::Bytes(bytes) => (bytes, Type::BYTEA),
+    }
+}
+
+fn not_received(error: tokio_postgres::Error) -> InboxError {
+    let said = error.as_db_error().map_or_else(|| error.to_string(), |told| told.message().to_owned());
+    postgres::not_received(error.code().map(SqlState::code), said)
 }
 
 impl<'t> MigrateTarget for &'t Client {

@@ -3,7 +3,7 @@
 //! diesel's own connections to the servers need their client libraries. What stands for them is diesel's interface over
 //! the connections of diesel-async, which speak the protocols themselves.
 
-use diesel::connection::SimpleConnection;
+use diesel::connection::{LoadConnection, SimpleConnection};
 use diesel::result::Error as Failed;
 use diesel::{Connection, SqliteConnection};
 use diesel_async::async_connection_wrapper::AsyncConnectionWrapper;
@@ -12,6 +12,7 @@ use diesel_async::{AsyncConnection, AsyncMysqlConnection, AsyncPgConnection};
 use postrider::{Diesel, DieselAsync, DieselBackend, EnqueueError, Message, MessageId, Outbox};
 
 use crate::cases::{Asked, Driver, End, Written};
+use crate::inbox::{Answers as Told, Question, Receiver};
 use crate::{mysql, postgres, sqlite};
 
 type Answers = Vec<Result<Vec<MessageId>, EnqueueError>>;
@@ -63,10 +64,73 @@ where
     answers
 }
 
+fn receive<C>(url: &str, questions: Vec<Question>, end: End) -> Told
+where
+    C: LoadConnection,
+    C::Backend: DieselBackend,
+{
+    let mut connection = C::establish(url).unwrap();
+    let mut answers = Vec::new();
+    let ended = connection.transaction(|tx| {
+        answers.extend(questions.into_iter().map(|question| crate::inbox::told!(Diesel(tx), question)));
+        match end {
+            End::Commit => Ok(()),
+            End::Rollback => Err(Failed::RollbackTransaction),
+        }
+    });
+    assert_eq!(ended.is_ok(), end == End::Commit, "{ended:?}");
+    answers
+}
+
+async fn receive_async<C>(url: &str, questions: Vec<Question>, end: End) -> Told
+where
+    C: AsyncConnection,
+    C::Backend: DieselBackend,
+{
+    use diesel_async::TransactionManager;
+    let mut connection = C::establish(url).await.unwrap();
+    let mut answers = Vec::new();
+    C::TransactionManager::begin_transaction(&mut connection).await.unwrap();
+    for question in questions {
+        answers.push(crate::inbox::told!(DieselAsync(&mut connection), question, await));
+    }
+    match end {
+        End::Commit => C::TransactionManager::commit_transaction(&mut connection).await.unwrap(),
+        End::Rollback => C::TransactionManager::rollback_transaction(&mut connection).await.unwrap(),
+    }
+    answers
+}
+
 /// Off the runtime's own threads, as every blocking driver has to be.
-async fn blocking(work: impl FnOnce() -> Answers + Send + 'static) -> Answers {
+async fn blocking<A: Send + 'static>(work: impl FnOnce() -> A + Send + 'static) -> A {
     tokio::task::spawn_blocking(work).await.unwrap()
 }
+
+macro_rules! receiver {
+    ($driver:ty, $connection:ty, |$place:ident| $url:expr) => {
+        impl Receiver for $driver {
+            async fn receive(&self, questions: Vec<Question>, end: End) -> Told {
+                let $place = &self.0;
+                let url = $url;
+                blocking(move || receive::<$connection>(&url, questions, end)).await
+            }
+        }
+    };
+    ($driver:ty, $connection:ty, |$place:ident| $url:expr, async) => {
+        impl Receiver for $driver {
+            async fn receive(&self, questions: Vec<Question>, end: End) -> Told {
+                let $place = &self.0;
+                receive_async::<$connection>(&$url, questions, end).await
+            }
+        }
+    };
+}
+receiver!(OnPostgres, AsyncConnectionWrapper<AsyncPgConnection>, |database| database.url.clone());
+receiver!(OnPostgresAsync, AsyncPgConnection, |database| database.url, async);
+receiver!(OnMysql, AsyncConnectionWrapper<AsyncMysqlConnection>, |database| database.url.clone());
+receiver!(OnMysqlAsync, AsyncMysqlConnection, |database| database.url, async);
+receiver!(OnSqlite, SqliteConnection, |file| file.path());
+receiver!(OnSqliteAsync, SyncConnectionWrapper<SqliteConnection>, |file| file.path(), async);
 
 struct OnPostgres(postgres::Database);
 struct OnPostgresAsync(postgres::Database);
@@ -140,26 +204,32 @@ impl Driver for OnSqliteAsync {
 
 mod diesel_postgres {
     crate::cases::every_case!(async { super::OnPostgres(super::postgres::Database::fresh().await) });
+    crate::inbox::every_inbox_case!(async { super::OnPostgres(super::postgres::Database::fresh().await) });
 }
 
 mod diesel_async_postgres {
     crate::cases::every_case!(async { super::OnPostgresAsync(super::postgres::Database::fresh().await) });
+    crate::inbox::every_inbox_case!(async { super::OnPostgresAsync(super::postgres::Database::fresh().await) });
 }
 
 mod diesel_mysql {
     crate::cases::every_case!(async { super::OnMysql(super::mysql::Database::fresh().await) });
+    crate::inbox::every_inbox_case!(async { super::OnMysql(super::mysql::Database::fresh().await) });
 }
 
 mod diesel_async_mysql {
     crate::cases::every_case!(async { super::OnMysqlAsync(super::mysql::Database::fresh().await) });
+    crate::inbox::every_inbox_case!(async { super::OnMysqlAsync(super::mysql::Database::fresh().await) });
 }
 
 mod diesel_sqlite {
     crate::cases::every_case!(async { super::OnSqlite(super::sqlite::File::fresh()) });
+    crate::inbox::every_inbox_case!(async { super::OnSqlite(super::sqlite::File::fresh()) });
 }
 
 mod diesel_async_sqlite {
     crate::cases::every_case!(async { super::OnSqliteAsync(super::sqlite::File::fresh()) });
+    crate::inbox::every_inbox_case!(async { super::OnSqliteAsync(super::sqlite::File::fresh()) });
 }
 
 #[tokio::test]

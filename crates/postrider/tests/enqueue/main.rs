@@ -4,7 +4,9 @@
 
 mod accepted;
 mod cases;
+mod contention;
 mod diesel;
+mod inbox;
 mod migrate;
 mod mysql;
 mod postgres;

@@ -7,6 +7,7 @@ use postrider_testkit::servers::mariadb::shared;
 use sqlx::MySqlPool;
 
 use crate::cases::{Asked, Driver, End, Written};
+use crate::inbox::{Answers, Question, Receiver};
 
 /// A database of its own with an empty outbox.
 pub struct Database {
@@ -99,12 +100,29 @@ impl Driver for MysqlAsync {
     }
 }
 
+impl Receiver for Sqlx {
+    async fn receive(&self, questions: Vec<Question>, end: End) -> Answers {
+        let mut tx = self.1.begin().await.unwrap();
+        crate::inbox::received!(tx, &mut tx, questions, end)
+    }
+}
+
+impl Receiver for MysqlAsync {
+    async fn receive(&self, questions: Vec<Question>, end: End) -> Answers {
+        let mut connection = Conn::from_url(&self.0.url).await.unwrap();
+        let mut tx = connection.start_transaction(TxOpts::default()).await.unwrap();
+        crate::inbox::received!(tx, &mut tx, questions, end)
+    }
+}
+
 mod sqlx_mysql {
     crate::cases::every_case!(super::Sqlx::fresh());
+    crate::inbox::every_inbox_case!(super::Sqlx::fresh());
 }
 
 mod mysql_async_ {
     crate::cases::every_case!(async { super::MysqlAsync(super::Database::fresh().await) });
+    crate::inbox::every_inbox_case!(async { super::MysqlAsync(super::Database::fresh().await) });
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ use sqlx::PgPool;
 use tokio_postgres::{Client, NoTls};
 
 use crate::cases::{Asked, Driver, End, Written};
+use crate::inbox::{Answers, Question, Receiver};
 
 /// A database of its own with an empty outbox.
 pub struct Database {
@@ -103,12 +104,29 @@ impl Driver for TokioPostgres {
     }
 }
 
+impl Receiver for Sqlx {
+    async fn receive(&self, questions: Vec<Question>, end: End) -> Answers {
+        let mut tx = self.1.begin().await.unwrap();
+        crate::inbox::received!(tx, &mut tx, questions, end)
+    }
+}
+
+impl Receiver for TokioPostgres {
+    async fn receive(&self, questions: Vec<Question>, end: End) -> Answers {
+        let mut client = connect(&self.0.url).await;
+        let tx = client.transaction().await.unwrap();
+        crate::inbox::received!(tx, &tx, questions, end)
+    }
+}
+
 mod sqlx_postgres {
     crate::cases::every_case!(super::Sqlx::fresh());
+    crate::inbox::every_inbox_case!(super::Sqlx::fresh());
 }
 
 mod tokio_postgres_ {
     crate::cases::every_case!(async { super::TokioPostgres(super::Database::fresh().await) });
+    crate::inbox::every_inbox_case!(async { super::TokioPostgres(super::Database::fresh().await) });
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use postrider::{EnqueueError, Message, MessageId, Outbox};
 use sea_orm::{Database, DatabaseConnection, TransactionTrait};
 
 use crate::cases::{Asked, Driver, End, Written};
+use crate::inbox::{Answers as Told, Question, Receiver};
 use crate::{mysql, postgres, sqlite};
 
 type Answers = Vec<Result<Vec<MessageId>, EnqueueError>>;
@@ -77,16 +78,33 @@ impl Driver for OnSqlite {
     }
 }
 
+macro_rules! receiver {
+    ($driver:ty) => {
+        impl Receiver for $driver {
+            async fn receive(&self, questions: Vec<Question>, end: End) -> Told {
+                let tx = self.1.begin().await.unwrap();
+                crate::inbox::received!(tx, &tx, questions, end)
+            }
+        }
+    };
+}
+receiver!(OnPostgres);
+receiver!(OnMysql);
+receiver!(OnSqlite);
+
 mod sea_orm_postgres {
     crate::cases::every_case!(super::on_postgres());
+    crate::inbox::every_inbox_case!(super::on_postgres());
 }
 
 mod sea_orm_mysql {
     crate::cases::every_case!(super::on_mysql());
+    crate::inbox::every_inbox_case!(super::on_mysql());
 }
 
 mod sea_orm_sqlite {
     crate::cases::every_case!(super::on_sqlite());
+    crate::inbox::every_inbox_case!(super::on_sqlite());
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ use sqlx::SqlitePool;
 use tempfile::TempDir;
 
 use crate::cases::{Asked, Driver, End, Written};
+use crate::inbox::{Answers, Question, Receiver};
 
 /// A file of its own with an empty outbox.
 pub struct File {
@@ -99,12 +100,34 @@ impl Driver for File {
     }
 }
 
+impl Receiver for Sqlx {
+    async fn receive(&self, questions: Vec<Question>, end: End) -> Answers {
+        let mut tx = self.1.begin_with("begin immediate").await.unwrap();
+        crate::inbox::received!(tx, &mut tx, questions, end)
+    }
+}
+
+impl Receiver for File {
+    async fn receive(&self, questions: Vec<Question>, end: End) -> Answers {
+        let mut connection = self.open();
+        let tx = connection.transaction().unwrap();
+        let answers = questions.into_iter().map(|question| crate::inbox::told!(&tx, question)).collect();
+        match end {
+            End::Commit => tx.commit().unwrap(),
+            End::Rollback => tx.rollback().unwrap(),
+        }
+        answers
+    }
+}
+
 mod sqlx_sqlite {
     crate::cases::every_case!(super::Sqlx::fresh());
+    crate::inbox::every_inbox_case!(super::Sqlx::fresh());
 }
 
 mod rusqlite_ {
     crate::cases::every_case!(async { super::File::fresh() });
+    crate::inbox::every_inbox_case!(async { super::File::fresh() });
 }
 
 #[test]

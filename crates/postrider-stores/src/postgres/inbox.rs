@@ -1,0 +1,109 @@
+//! The inbox: what an application asks in its own transaction, whichever driver sends it.
+//!
+//! A claim is one call of the function that every other language calls as well. What it refuses, it refuses by an SQLSTATE:
+//! [`TOO_OLD`] and [`FUTURE`], beside those of PostgreSQL that ask to run the transaction again ([`asks_again`]). In
+//! PostgreSQL a refusal ends the transaction.
+
+use postrider_core::receiving::{Advance, Numbering};
+
+use super::Names;
+use crate::dialog::{Turn, Value};
+use crate::received::{Advanced, Claim, Claimed, Forget, Forgotten, Place, Refused};
+
+/// What was handled in the time of the message is forgotten.
+pub const TOO_OLD: &str = "PR010";
+
+/// The time of the message has not come, and no partition spans it: a clock is wrong.
+pub const FUTURE: &str = "PR011";
+
+/// The partition of the message's time was dropped while the claim was on its way there.
+pub const NO_PARTITION: &str = "23514";
+
+const FIRST_SEEN: &str = "select {first_seen}($1::text, $2::text::uuid)::integer::bigint as answer";
+
+/// Goes on where the last message is the one before; a gap and a repeat change nothing.
+const ADVANCE_GAPLESS: &str = "\
+update {inbox_cursor} set sequence = $4::bigint
+ where consumer = $1::text and source = $2::text and part = $3::bigint and sequence = $4::bigint - 1";
+
+/// Goes on where the last message is an earlier one; a repeat changes nothing.
+const ADVANCE_RISING: &str = "\
+update {inbox_cursor} set sequence = $4::bigint
+ where consumer = $1::text and source = $2::text and part = $3::bigint and sequence < $4::bigint";
+
+/// Waits for whoever is about to advance.
+const LAST: &str = "\
+select sequence as answer from {inbox_cursor}
+ where consumer = $1::text and source = $2::text and part = $3::bigint for no key update";
+
+const BEGIN: &str = "\
+insert into {inbox_cursor} (consumer, source, part, sequence) values ($1::text, $2::text, $3::bigint, $4::bigint)
+    on conflict do nothing";
+
+/// Keeps a refused message; one that was refused before is counted.
+const REFUSE: &str = "\
+insert into {inbox_refused} as r (message_id, consumer, reason, topic, key, content_type, headers, payload)
+values ($1::text::uuid, $2::text, $3::text, $4::text, $5::text, $6::text, $7::text::json, $8::bytea)
+    on conflict (message_id, consumer) do update set times = r.times + 1";
+
+const KEEP: &str = "select {inbox_keep}($1::bigint * interval '1 millisecond') as answer";
+
+const FORGET: &str = "select {inbox_forget}($1::bigint::integer) as answer";
+
+/// Whether an SQLSTATE asks to run the transaction again: somebody else holds what it needs, or its snapshot is too old.
+pub fn asks_again(sqlstate: &str) -> bool {
+    matches!(sqlstate, "40001" | "40P01" | "55P03")
+}
+
+/// Records that a consumer handles a message.
+pub fn first_seen(names: &Names, claim: Claim) -> Turn<Claimed> {
+    let values = [Value::Text(claim.consumer.clone()), Value::Text(claim.message.to_string())];
+    Turn::number(names.fill(FIRST_SEEN), values, |first| match first {
+        Some(1) => Turn::Done(Claimed::First),
+        _ => Turn::Done(Claimed::Repeat),
+    })
+}
+
+/// Records how far a consumer came in a source that delivers in order.
+pub fn advance(names: &Names, place: Place) -> Turn<Advanced> {
+    let update = match place.numbering {
+        Numbering::Gapless => ADVANCE_GAPLESS,
+        Numbering::Rising => ADVANCE_RISING,
+    };
+    let (last, begin) = (names.fill(LAST), names.fill(BEGIN));
+    Turn::change(names.fill(update), place.values(), move |changed| match changed {
+        0 => Turn::number(last, place.key(), move |last| begun(begin, &place, last)),
+        _ => Turn::Done(Advanced::By(Advance::Next)),
+    })
+}
+
+fn begun(begin: String, place: &Place, last: Option<i64>) -> Turn<Advanced> {
+    match (last, place.after(last)) {
+        (None, _) => Turn::change(begin, place.values(), |changed| match changed {
+            0 => Turn::Done(Advanced::Contended),
+            _ => Turn::Done(Advanced::By(Advance::Next)),
+        }),
+        (Some(_), Advance::Next) => Turn::Done(Advanced::Contended),
+        (Some(_), how) => Turn::Done(Advanced::By(how)),
+    }
+}
+
+/// Keeps a message that was refused.
+pub fn refuse(names: &Names, refused: Refused) -> Turn<()> {
+    Turn::change(names.fill(REFUSE), refused.values(), |_| Turn::Done(()))
+}
+
+/// Forgets what was handled longer ago than this, at most so many records of ids without a time at once.
+pub fn forget(names: &Names, round: Forget) -> Turn<Forgotten> {
+    let keep = names.fill(KEEP);
+    Turn::number(names.fill(FORGET), [Value::Number(round.at_most.into())], move |records| {
+        let records = count(records);
+        Turn::number(keep, [Value::Number(round.keep_ms)], move |partitions| {
+            Turn::Done(Forgotten { records, partitions: count(partitions), more: records >= u64::from(round.at_most) })
+        })
+    })
+}
+
+fn count(answer: Option<i64>) -> u64 {
+    answer.and_then(|count| u64::try_from(count).ok()).unwrap_or(0)
+}

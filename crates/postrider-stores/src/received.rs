@@ -1,0 +1,131 @@
+//! What an inbox is asked, and what it answers, whichever database it is in.
+
+use postrider_core::receiving::{Advance, Numbering, Sequence};
+use postrider_core::{Message, MessageId};
+
+use crate::dialog::Value;
+
+/// Whose record a message is asked for: each consumer sees every message once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// The consumer, with its tenant where it has one.
+    pub consumer: String,
+    /// The message.
+    pub message: MessageId,
+}
+
+impl Claim {
+    /// The values of a claim: the id, as hyphenated lower-case text, and the consumer.
+    pub(crate) fn values(&self) -> Vec<Value> {
+        vec![Value::Text(self.message.to_string()), Value::Text(self.consumer.clone())]
+    }
+
+    /// The id, as hyphenated lower-case text.
+    #[cfg(any(feature = "sqlite-sql", feature = "mysql-sql"))]
+    pub(crate) fn id(&self) -> Value {
+        Value::Text(self.message.to_string())
+    }
+}
+
+/// What became of a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Claimed {
+    /// It is the first: it is recorded, and the effect belongs into the same transaction.
+    First,
+    /// It was recorded before.
+    Repeat,
+    /// What was recorded in its time is forgotten: it may be a repeat.
+    TooOld,
+}
+
+/// How far a consumer came in a source that delivers in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The consumer, with its tenant where it has one.
+    pub consumer: String,
+    /// The source: a stream, a topic.
+    pub source: String,
+    /// Its part: a lane, a partition.
+    pub part: i64,
+    /// The number of the message.
+    pub sequence: i64,
+    /// What the source promises of its numbers.
+    pub numbering: Numbering,
+}
+
+impl Place {
+    /// The consumer, the source and its part.
+    pub(crate) fn key(&self) -> Vec<Value> {
+        vec![Value::Text(self.consumer.clone()), Value::Text(self.source.clone()), Value::Number(self.part)]
+    }
+
+    /// The key, and the number.
+    pub(crate) fn values(&self) -> Vec<Value> {
+        let mut values = self.key();
+        values.push(Value::Number(self.sequence));
+        values
+    }
+
+    /// How its message stands to the last one that was handled.
+    pub(crate) fn after(&self, last: Option<i64>) -> Advance {
+        let sequence = |number: i64| Sequence(u64::try_from(number).unwrap_or(0));
+        postrider_core::receiving::advance(last.map(sequence), sequence(self.sequence), self.numbering)
+    }
+}
+
+/// What became of an advance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Advanced {
+    /// How the message stands to what was handled before; the next one is recorded.
+    By(Advance),
+    /// Somebody else advanced in the same moment.
+    Contended,
+}
+
+/// A message that was refused because nobody can tell whether it was handled, kept for a person.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Refused {
+    /// Who refused it.
+    pub consumer: String,
+    /// The message as it came.
+    pub message: Message,
+    /// Why.
+    pub reason: String,
+}
+
+impl Refused {
+    /// The id, the consumer, the reason, the topic, the key, the content type, the headers as JSON text, and the payload.
+    pub(crate) fn values(&self) -> Vec<Value> {
+        let message = &self.message;
+        vec![
+            Value::Text(message.id.to_string()),
+            Value::Text(self.consumer.clone()),
+            Value::Text(self.reason.clone()),
+            Value::Text(message.topic.as_str().to_owned()),
+            Value::Maybe(message.key.as_ref().map(|key| key.as_str().to_owned())),
+            Value::Maybe(message.content_type.as_deref().map(str::to_owned)),
+            Value::Maybe(message.headers.to_json()),
+            Value::Bytes(message.payload.to_vec()),
+        ]
+    }
+}
+
+/// A round of forgetting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Forget {
+    /// What was handled longer ago than so many milliseconds.
+    pub keep_ms: i64,
+    /// So many records at most, of either kind, where they are deleted one by one.
+    pub at_most: u32,
+}
+
+/// What a round of forgetting did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Forgotten {
+    /// So many records are gone, where they are deleted one by one.
+    pub records: u64,
+    /// So many partitions were dropped whole.
+    pub partitions: u64,
+    /// There is more to forget: run it again.
+    pub more: bool,
+}

@@ -1,0 +1,448 @@
+//! Two deliveries of one message at the same moment, on real servers: never a second effect.
+
+use std::time::Duration;
+
+use mysql_async::prelude::Queryable;
+use mysql_async::{Conn, IsolationLevel as MysqlIsolation, TxOpts};
+use postrider::{Advance, Inbox, InboxError, MessageId, Seen};
+use rusqlite::TransactionBehavior;
+use tokio_postgres::{Client, IsolationLevel, NoTls};
+use uuid::Uuid;
+
+use crate::{mysql, postgres, sqlite};
+
+const CONSUMER: &str = "billing";
+
+async fn connect(database: &postgres::Database) -> Client {
+    let (client, connection) = tokio_postgres::connect(&database.url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+/// Until somebody waits for a lock.
+async fn until_waiting(client: &Client) {
+    let waiting =
+        "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
+    while client.query_one(waiting, &[]).await.unwrap().get::<_, i64>(0) == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// A second delivery claims while the first one's transaction is open, which then ends; what the second is told.
+async fn second_on_postgres(isolation: IsolationLevel, commits: bool) -> Result<Seen, InboxError> {
+    let database = postgres::Database::fresh().await;
+    let (mut one, watcher) = (connect(&database).await, connect(&database).await);
+    let (inbox, id) = (Inbox::new(), MessageId::fresh());
+    let first = one.transaction().await.unwrap();
+    assert_eq!(inbox.first_seen(&first, CONSUMER, id).await.unwrap(), Seen::First);
+    let mut two = connect(&database).await;
+    let second = tokio::spawn(async move {
+        let tx = two.build_transaction().isolation_level(isolation).start().await.unwrap();
+        let seen = Inbox::new().first_seen(&tx, CONSUMER, id).await;
+        if seen.is_ok() {
+            tx.commit().await.unwrap();
+        }
+        seen
+    });
+    until_waiting(&watcher).await;
+    if commits {
+        first.commit().await.unwrap();
+    } else {
+        first.rollback().await.unwrap();
+    }
+    second.await.unwrap()
+}
+
+#[tokio::test]
+async fn on_postgresql_a_second_delivery_waits_for_the_first_and_is_a_repeat() {
+    let seen = second_on_postgres(IsolationLevel::ReadCommitted, true).await;
+    assert!(matches!(seen, Ok(Seen::Repeat)), "{seen:?}");
+}
+
+/// Its snapshot is older than the first one's commit: it may not say repeat, and it may not say first.
+#[tokio::test]
+async fn on_postgresql_a_second_delivery_in_an_older_snapshot_runs_again() {
+    for isolation in [IsolationLevel::RepeatableRead, IsolationLevel::Serializable] {
+        let seen = second_on_postgres(isolation, true).await;
+        assert!(matches!(seen, Err(InboxError::Contended(Some(_)))), "{seen:?}");
+    }
+}
+
+#[tokio::test]
+async fn on_postgresql_a_second_delivery_is_the_first_when_the_first_is_rolled_back() {
+    for isolation in [IsolationLevel::ReadCommitted, IsolationLevel::RepeatableRead, IsolationLevel::Serializable] {
+        let seen = second_on_postgres(isolation, false).await;
+        assert!(matches!(seen, Ok(Seen::First)), "{seen:?}");
+    }
+}
+
+#[tokio::test]
+async fn on_postgresql_the_wait_for_another_delivery_is_bounded() {
+    let database = postgres::Database::fresh().await;
+    let (mut one, mut two) = (connect(&database).await, connect(&database).await);
+    let (inbox, id) = (Inbox::new(), MessageId::fresh());
+    let first = one.transaction().await.unwrap();
+    assert_eq!(inbox.first_seen(&first, CONSUMER, id).await.unwrap(), Seen::First);
+    let second = two.transaction().await.unwrap();
+    // Five seconds are promised.
+    let waiting = tokio::time::timeout(Duration::from_secs(30), inbox.first_seen(&second, CONSUMER, id));
+    let seen = waiting.await.unwrap();
+    assert!(matches!(seen, Err(InboxError::Contended(Some(_)))), "{seen:?}");
+}
+
+#[tokio::test]
+async fn on_postgresql_two_that_advance_at_once_do_not_both_go_on() {
+    let database = postgres::Database::fresh().await;
+    let (mut one, watcher) = (connect(&database).await, connect(&database).await);
+    for (sequence, expected) in [(1, "contended"), (2, "repeat")] {
+        let first = one.transaction().await.unwrap();
+        let next = Inbox::new().advance(&first, CONSUMER, "orders", 0, sequence).await.unwrap();
+        assert_eq!(next, Advance::Next);
+        let mut two = connect(&database).await;
+        let second = tokio::spawn(async move {
+            let tx = two.transaction().await.unwrap();
+            Inbox::new().advance(&tx, CONSUMER, "orders", 0, sequence).await
+        });
+        until_waiting(&watcher).await;
+        first.commit().await.unwrap();
+        let told = second.await.unwrap();
+        match expected {
+            "contended" => assert!(matches!(told, Err(InboxError::Contended(None))), "{told:?}"),
+            _ => assert!(matches!(told, Ok(Advance::Repeat)), "{told:?}"),
+        }
+    }
+}
+
+/// The server ends the connection before the commit: claim and effect are gone together.
+#[tokio::test]
+async fn on_postgresql_a_connection_that_dies_leaves_neither_claim_nor_effect() {
+    let database = postgres::Database::fresh().await;
+    let (mut one, other) = (connect(&database).await, connect(&database).await);
+    other.batch_execute("create table effect (id uuid)").await.unwrap();
+    let (inbox, id) = (Inbox::new(), MessageId::fresh());
+    let tx = one.transaction().await.unwrap();
+    assert_eq!(inbox.first_seen(&tx, CONSUMER, id).await.unwrap(), Seen::First);
+    tx.execute("insert into effect values ($1)", &[&id.0]).await.unwrap();
+    let pid: i32 = tx.query_one("select pg_backend_pid()", &[]).await.unwrap().get(0);
+    other.execute("select pg_terminate_backend($1)", &[&pid]).await.unwrap();
+    assert!(tx.commit().await.is_err());
+    let mut again = connect(&database).await;
+    let tx = again.transaction().await.unwrap();
+    assert_eq!(inbox.first_seen(&tx, CONSUMER, id).await.unwrap(), Seen::First);
+    assert_eq!(tx.query_one("select count(*) from effect", &[]).await.unwrap().get::<_, i64>(0), 0);
+}
+
+/// Records go with their partitions, and what went with them is refused from then on.
+#[tokio::test]
+async fn on_postgresql_partitions_are_dropped_whole_and_refuse_what_was_in_them() {
+    let database = postgres::Database::fresh().await;
+    let mut client = connect(&database).await;
+    let inbox = Inbox::new();
+    client.batch_execute("select postrider_inbox_keep(interval '2 s', interval '1 s')").await.unwrap();
+    let id = MessageId::fresh();
+    let tx = client.transaction().await.unwrap();
+    assert_eq!(inbox.first_seen(&tx, CONSUMER, id).await.unwrap(), Seen::First);
+    tx.commit().await.unwrap();
+    let mut dropped = 0;
+    while dropped < 5 {
+        let tx = client.transaction().await.unwrap();
+        let seen = inbox.first_seen(&tx, CONSUMER, id).await;
+        assert!(matches!(seen, Ok(Seen::Repeat) | Err(InboxError::TooOld)), "{seen:?}");
+        let is_gone = seen.is_err();
+        tx.rollback().await.unwrap();
+        let tx = client.transaction().await.unwrap();
+        assert_eq!(inbox.first_seen(&tx, CONSUMER, MessageId::fresh()).await.unwrap(), Seen::First);
+        tx.commit().await.unwrap();
+        let kept = client.query_one("select postrider_inbox_keep()", &[]).await.unwrap().get::<_, i64>(0);
+        dropped += if is_gone { kept.max(1) } else { 0 };
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let left: i64 = client.query_one("select count(*) from postrider_inbox_partitions()", &[]).await.unwrap().get(0);
+    assert!((3..=7).contains(&left), "{left}");
+}
+
+/// Nothing has kept the inbox for longer than its partitions reach: a claim makes them itself.
+#[tokio::test]
+async fn on_postgresql_an_inbox_that_nobody_keeps_goes_on() {
+    let database = postgres::Database::fresh().await;
+    let mut client = connect(&database).await;
+    let keep = "select postrider_inbox_keep(interval '1 s', interval '1 s')";
+    client.batch_execute(keep).await.unwrap();
+    let ahead = "select newest <= clock_timestamp() - interval '2 s' from postrider_inbox_span";
+    while !client.query_one(ahead, &[]).await.unwrap().get::<_, bool>(0) {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let (inbox, id) = (Inbox::new(), MessageId::fresh());
+    for expected in [Seen::First, Seen::Repeat] {
+        let tx = client.transaction().await.unwrap();
+        assert_eq!(inbox.first_seen(&tx, CONSUMER, id).await.unwrap(), expected);
+        tx.commit().await.unwrap();
+    }
+    let in_ten_years = MessageId(Uuid::from_u128(id.0.as_u128() + (315_360_000_000 << 80)));
+    let tx = client.transaction().await.unwrap();
+    let seen = inbox.first_seen(&tx, CONSUMER, in_ten_years).await;
+    assert!(matches!(seen, Err(InboxError::Future)), "{seen:?}");
+}
+
+/// A transaction that has claimed keeps its partition; whoever drops partitions waits a moment and goes on without it.
+#[tokio::test]
+async fn on_postgresql_an_open_claim_keeps_its_partition_and_stops_nobody_for_long() {
+    let database = postgres::Database::fresh().await;
+    let (mut one, other) = (connect(&database).await, connect(&database).await);
+    other.batch_execute("select postrider_inbox_keep(interval '1 s', interval '1 s')").await.unwrap();
+    let (inbox, id) = (Inbox::new(), MessageId::fresh());
+    let tx = one.transaction().await.unwrap();
+    assert_eq!(inbox.first_seen(&tx, CONSUMER, id).await.unwrap(), Seen::First);
+    tokio::time::sleep(Duration::from_millis(2_500)).await;
+    let dropped = tokio::time::timeout(Duration::from_secs(5), other.query_one("select postrider_inbox_keep()", &[]));
+    assert_eq!(dropped.await.unwrap().unwrap().get::<_, i64>(0), 0);
+    tx.commit().await.unwrap();
+    let dropped = other.query_one("select postrider_inbox_keep()", &[]).await.unwrap();
+    assert!(dropped.get::<_, i64>(0) > 0);
+}
+
+fn options(isolation: MysqlIsolation) -> TxOpts {
+    let mut options = TxOpts::default();
+    options.with_isolation_level(isolation);
+    options
+}
+
+/// As [`second_on_postgres`].
+async fn second_on_mysql(isolation: MysqlIsolation, commits: bool) -> Result<Seen, InboxError> {
+    let database = mysql::Database::fresh().await;
+    let mut one = Conn::from_url(&database.url).await.unwrap();
+    let mut watcher = Conn::from_url(&database.url).await.unwrap();
+    let (inbox, id) = (Inbox::new(), MessageId::fresh());
+    let mut first = one.start_transaction(TxOpts::default()).await.unwrap();
+    assert_eq!(inbox.first_seen(&mut first, CONSUMER, id).await.unwrap(), Seen::First);
+    let url = database.url.clone();
+    let second = tokio::spawn(async move {
+        let mut two = Conn::from_url(&url).await.unwrap();
+        let mut tx = two.start_transaction(options(isolation)).await.unwrap();
+        let seen = Inbox::new().first_seen(&mut tx, CONSUMER, id).await;
+        if seen.is_ok() {
+            tx.commit().await.unwrap();
+        }
+        seen
+    });
+    // The server answers from memory until nobody has asked for a tenth of a second.
+    let waiting = "select count(*) from information_schema.innodb_trx where trx_state = 'LOCK WAIT'";
+    while watcher.query_first::<i64, _>(waiting).await.unwrap() == Some(0) {
+        tokio::time::sleep(Duration::from_millis(150)).await;
+    }
+    if commits {
+        first.commit().await.unwrap();
+    } else {
+        first.rollback().await.unwrap();
+    }
+    second.await.unwrap()
+}
+
+#[tokio::test]
+async fn on_mysql_a_second_delivery_waits_for_the_first_and_is_a_repeat() {
+    for isolation in [MysqlIsolation::ReadCommitted, MysqlIsolation::RepeatableRead, MysqlIsolation::Serializable] {
+        let seen = second_on_mysql(isolation, true).await;
+        assert!(matches!(seen, Ok(Seen::Repeat) | Err(InboxError::Contended(Some(_)))), "{seen:?}");
+    }
+}
+
+#[tokio::test]
+async fn on_mysql_a_second_delivery_is_the_first_when_the_first_is_rolled_back() {
+    for isolation in [MysqlIsolation::ReadCommitted, MysqlIsolation::RepeatableRead, MysqlIsolation::Serializable] {
+        let seen = second_on_mysql(isolation, false).await;
+        assert!(matches!(seen, Ok(Seen::First)), "{seen:?}");
+    }
+}
+
+/// Several that wait for one that is rolled back may meet in a deadlock: who loses runs again, and one of them is the first.
+#[tokio::test]
+async fn on_mysql_of_many_deliveries_at_once_one_is_the_first() {
+    let database = mysql::Database::fresh().await;
+    for round in 0..10 {
+        let id = MessageId::fresh();
+        let mut one = Conn::from_url(&database.url).await.unwrap();
+        let mut first = one.start_transaction(TxOpts::default()).await.unwrap();
+        assert_eq!(Inbox::new().first_seen(&mut first, CONSUMER, id).await.unwrap(), Seen::First);
+        let others: Vec<_> = (0..4)
+            .map(|_| {
+                let url = database.url.clone();
+                tokio::spawn(async move {
+                    let mut connection = Conn::from_url(&url).await.unwrap();
+                    loop {
+                        let mut tx = connection.start_transaction(TxOpts::default()).await.unwrap();
+                        match Inbox::new().first_seen(&mut tx, CONSUMER, id).await {
+                            Ok(seen) => {
+                                tx.commit().await.unwrap();
+                                return seen;
+                            }
+                            Err(InboxError::Contended(_)) => tx.rollback().await.unwrap(),
+                            Err(error) => panic!("{error:?}"),
+                        }
+                    }
+                })
+            })
+            .collect();
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        first.rollback().await.unwrap();
+        let mut firsts = 0;
+        for other in others {
+            firsts += u32::from(other.await.unwrap() == Seen::First);
+        }
+        assert_eq!(firsts, 1, "round {round}");
+    }
+}
+
+/// The look at how much is forgotten is none of an old snapshot.
+#[tokio::test]
+async fn on_mysql_what_was_forgotten_after_a_transaction_began_is_refused_in_it() {
+    let database = mysql::Database::fresh().await;
+    let mut one = Conn::from_url(&database.url).await.unwrap();
+    let mut two = Conn::from_url(&database.url).await.unwrap();
+    let (inbox, id) = (Inbox::new(), made_ten_seconds_ago());
+    let mut tx = two.start_transaction(TxOpts::default()).await.unwrap();
+    assert_eq!(inbox.first_seen(&mut tx, CONSUMER, id).await.unwrap(), Seen::First);
+    tx.commit().await.unwrap();
+    let mut old = one.start_transaction(options(MysqlIsolation::RepeatableRead)).await.unwrap();
+    old.query_drop("select count(*) from postrider_inbox").await.unwrap();
+    let mut tx = two.start_transaction(TxOpts::default()).await.unwrap();
+    assert_eq!(inbox.forget(&mut tx, Duration::from_secs(5)).await.unwrap().records, 1);
+    tx.commit().await.unwrap();
+    let seen = inbox.first_seen(&mut old, CONSUMER, id).await;
+    assert!(matches!(seen, Err(InboxError::TooOld)), "{seen:?}");
+}
+
+fn made_ten_seconds_ago() -> MessageId {
+    let fresh = MessageId::fresh().0.as_u128();
+    MessageId(Uuid::from_u128(fresh - (10_000 << 80)))
+}
+
+#[test]
+fn on_sqlite_a_second_delivery_runs_again_while_the_first_is_open() {
+    let file = sqlite::File::fresh();
+    let open = || {
+        let connection = rusqlite::Connection::open(file.path()).unwrap();
+        connection.busy_timeout(Duration::ZERO).unwrap();
+        connection
+    };
+    let (mut one, mut two) = (open(), open());
+    let (inbox, id) = (Inbox::new(), MessageId::fresh());
+    let first = one.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+    assert_eq!(inbox.first_seen(&first, CONSUMER, id).unwrap(), Seen::First);
+    let second = two.transaction().unwrap();
+    let seen = inbox.first_seen(&second, CONSUMER, id);
+    assert!(matches!(seen, Err(InboxError::Contended(Some(_)))), "{seen:?}");
+    second.rollback().unwrap();
+    first.commit().unwrap();
+    let second = two.transaction().unwrap();
+    assert_eq!(inbox.first_seen(&second, CONSUMER, id).unwrap(), Seen::Repeat);
+}
+
+#[test]
+fn on_sqlite_what_is_forgotten_is_gone_and_refused_and_ids_without_a_time_begin_anew() {
+    let file = sqlite::File::fresh();
+    let mut connection = rusqlite::Connection::open(file.path()).unwrap();
+    let inbox = Inbox::new();
+    let ids = [made_ten_seconds_ago(), MessageId::fresh(), MessageId(Uuid::nil())];
+    let tx = connection.transaction().unwrap();
+    for id in ids {
+        assert_eq!(inbox.first_seen(&tx, CONSUMER, id).unwrap(), Seen::First);
+    }
+    tx.execute("update postrider_inbox_foreign set seen_at = seen_at - 10000000", ()).unwrap();
+    let forgotten = inbox.forget(&tx, Duration::from_secs(5)).unwrap();
+    assert_eq!((forgotten.records, forgotten.partitions, forgotten.more), (2, 0, false));
+    // Keeping for longer brings nothing back.
+    inbox.forget(&tx, Duration::from_secs(3_600)).unwrap();
+    assert!(matches!(inbox.first_seen(&tx, CONSUMER, ids[0]), Err(InboxError::TooOld)));
+    assert_eq!(inbox.first_seen(&tx, CONSUMER, ids[1]).unwrap(), Seen::Repeat);
+    assert_eq!(inbox.first_seen(&tx, CONSUMER, ids[2]).unwrap(), Seen::First);
+}
+
+#[test]
+fn outside_a_transaction_nothing_is_recorded() {
+    let file = sqlite::File::fresh();
+    let mut connection = rusqlite::Connection::open(file.path()).unwrap();
+    let tx = connection.transaction().unwrap();
+    tx.execute_batch("rollback").unwrap();
+    let seen = Inbox::new().first_seen(&tx, CONSUMER, MessageId::fresh());
+    assert!(matches!(seen, Err(InboxError::OutsideTransaction)), "{seen:?}");
+}
+
+#[tokio::test]
+async fn tables_without_an_inbox_say_what_to_do() {
+    let other = Inbox::new().prefix("nobody_").unwrap();
+    let id = MessageId::fresh();
+    let mut client = connect(&postgres::Database::fresh().await).await;
+    let tx = client.transaction().await.unwrap();
+    let on_postgres = other.first_seen(&tx, CONSUMER, id).await.unwrap_err();
+    let database = mysql::Database::fresh().await;
+    let mut connection = Conn::from_url(&database.url).await.unwrap();
+    let mut tx = connection.start_transaction(TxOpts::default()).await.unwrap();
+    let on_mysql = other.first_seen(&mut tx, CONSUMER, id).await.unwrap_err();
+    let mut connection = rusqlite::Connection::open_in_memory().unwrap();
+    let tx = connection.transaction().unwrap();
+    let on_sqlite = other.first_seen(&tx, CONSUMER, id).unwrap_err();
+    for error in [on_postgres, on_mysql, on_sqlite] {
+        assert!(error.to_string().contains("postrider migrate"), "{error}");
+    }
+}
+
+const V4: &str = "0f6f7a30-8a4b-4a8e-9d0e-2f4a5b6c7d8e";
+
+/// Nothing of the library wrote to that table.
+#[tokio::test]
+async fn what_an_application_put_into_the_inbox_of_an_earlier_version_is_taken_over() {
+    let (fresh, v4) = (MessageId::fresh(), MessageId(V4.parse().unwrap()));
+    let inbox = Inbox::new();
+
+    let mut client = connect(&postgres::Database::fresh().await).await;
+    let earlier = format!(
+        "drop table postrider_inbox, postrider_inbox_foreign, postrider_inbox_span;
+         create table postrider_inbox (consumer text not null, message_id uuid not null,
+           seen_at timestamptz not null default clock_timestamp(), primary key (consumer, message_id));
+         insert into postrider_inbox (consumer, message_id) values ('billing', '{fresh}'), ('billing', '{v4}');
+         update postrider_meta set version = 3"
+    );
+    client.batch_execute(&earlier).await.unwrap();
+    postrider::migrate(&client).await.unwrap();
+    let tx = client.transaction().await.unwrap();
+    for id in [fresh, v4] {
+        assert_eq!(inbox.first_seen(&tx, CONSUMER, id).await.unwrap(), Seen::Repeat);
+    }
+    drop(tx);
+
+    let database = mysql::Database::fresh().await;
+    let mut connection = Conn::from_url(&database.url).await.unwrap();
+    for statement in [
+        "drop table postrider_inbox_foreign, postrider_inbox_span, postrider_inbox_cursor, postrider_inbox_refused",
+        "alter table postrider_inbox modify message_id varchar(64) not null, drop primary key, add primary key (consumer, message_id)",
+        &format!(
+            "insert into postrider_inbox (consumer, message_id) values ('billing', '{fresh}'), ('billing', '{v4}')"
+        ),
+        "update postrider_meta set version = 1",
+    ] {
+        connection.query_drop(statement).await.unwrap();
+    }
+    postrider::migrate(&mut connection).await.unwrap();
+    let mut tx = connection.start_transaction(TxOpts::default()).await.unwrap();
+    for id in [fresh, v4] {
+        assert_eq!(inbox.first_seen(&mut tx, CONSUMER, id).await.unwrap(), Seen::Repeat);
+    }
+    tx.rollback().await.unwrap();
+
+    let file = sqlite::File::fresh();
+    let mut connection = rusqlite::Connection::open(file.path()).unwrap();
+    let earlier = format!(
+        "drop table postrider_inbox; drop table postrider_inbox_foreign; drop table postrider_inbox_span;
+         drop table postrider_inbox_cursor; drop table postrider_inbox_refused;
+         create table postrider_inbox (consumer text not null, message_id text not null, seen_at integer not null default 0,
+           primary key (consumer, message_id)) without rowid;
+         insert into postrider_inbox (consumer, message_id) values ('billing', '{fresh}'), ('billing', '{v4}');
+         update postrider_meta set value = 1 where name = 'version'"
+    );
+    connection.execute_batch(&earlier).unwrap();
+    postrider::migrate(&connection).unwrap();
+    let tx = connection.transaction().unwrap();
+    for id in [fresh, v4] {
+        assert_eq!(inbox.first_seen(&tx, CONSUMER, id).unwrap(), Seen::Repeat);
+    }
+}
