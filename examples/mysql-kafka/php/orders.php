@@ -10,22 +10,7 @@
 declare(strict_types=1);
 
 require __DIR__ . '/Outbox.php';
-
-function connect(string $url): PDO
-{
-    $place = parse_url($url);
-    $dsn = sprintf(
-        'mysql:host=%s;port=%d;dbname=%s;charset=utf8mb4',
-        $place['host'],
-        $place['port'] ?? 3306,
-        ltrim($place['path'], '/'),
-    );
-    [$user, $password] = [rawurldecode($place['user']), rawurldecode($place['pass'] ?? '')];
-    return new PDO($dsn, $user, $password, [
-        PDO::ATTR_ERRMODE => PDO::ERRMODE_EXCEPTION,
-        PDO::ATTR_EMULATE_PREPARES => false,
-    ]);
-}
+require __DIR__ . '/connect.php';
 
 /** Writes the order and its message: both are committed, or neither. */
 function place(PDO $pdo, Outbox $outbox, array $order): void

@@ -90,7 +90,7 @@ async fn node_inserts_the_row_on_mariadb() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn php_calls_the_procedure_on_mariadb() {
-    orders_arrive_and_a_failed_one_leaves_nothing("php", programs::php()).await;
+    orders_arrive_and_a_failed_one_leaves_nothing("php", programs::php("orders.php")).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -101,4 +101,22 @@ async fn java_calls_the_procedure_on_mariadb() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn go_inserts_the_row_on_mariadb() {
     orders_arrive_and_a_failed_one_leaves_nothing("go", programs::go()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn php_receives_a_message_once_on_mariadb() {
+    let what = "messages received by php";
+    let Some(program) = installed(what, programs::php("invoices.php")) else { return };
+    let Some(database) = installed(what, Database::migrated().await) else { return };
+    let receive = |id: &str| {
+        let ran = program.run(&database.url, &[id, "7"]);
+        said(&ran.stdout) + &said(&ran.stderr)
+    };
+    for id in ["018f3f6e-0000-4000-8000-000000000007", "019F3F6E-0000-7000-8000-000000000007"] {
+        assert_eq!([receive(id), receive(id)], ["invoiced\n", "was invoiced before\n"]);
+    }
+    database.sql("update postrider_inbox_span set oldest = '01a00000-0000-0000-0000-000000000000'").await;
+    let refused = receive("019f3f6e-0000-7000-8000-000000000008");
+    assert!(refused.contains("postrider: the message is too old"), "{refused}");
+    assert_eq!(database.sql("select count(*) from invoices").await, "2");
 }

@@ -52,7 +52,7 @@ impl Machine {
         {
             find(program, &[], package)?;
         }
-        php()?;
+        php("orders.php")?;
         let folder = tempfile::tempdir().unwrap();
         let here = folder.path().join("examples/mysql-kafka");
         copied(example(), &here);

@@ -85,6 +85,27 @@ async fn python_inserts_the_row_with_psycopg() {
     three_orders(&relayed(&url).await);
 }
 
+#[tokio::test]
+async fn python_receives_a_message_once_with_psycopg() {
+    let python = match psycopg() {
+        Ok(python) => python,
+        Err(reason) => {
+            println!("NOT RUN: psycopg: {reason}");
+            return;
+        }
+    };
+    let url = shared().await.unwrap().fresh_database().await.unwrap();
+    migrated(&url).await;
+    let program = example("from-python/receiving.py");
+    let receive = |id: &str| {
+        let out = Command::new(&python).arg(&program).args([&url, id, "7"]).output().unwrap();
+        String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr)
+    };
+    let (fresh, old) = (postrider::MessageId::fresh().to_string(), "01700000-0000-7000-8000-000000000000");
+    assert_eq!([receive(&fresh), receive(&fresh)], ["invoiced\n", "was invoiced before\n"]);
+    assert_eq!(receive(old), format!("kept for a person: message {old} is too old\n"));
+}
+
 /// A Python that has psycopg: one of the machine's, or one with an environment of its own beside the build.
 fn psycopg() -> Result<PathBuf, String> {
     let environment = Path::new(env!("CARGO_TARGET_TMPDIR")).join("psycopg");

@@ -77,14 +77,14 @@ pub fn node_packages() -> Result<PathBuf, ServerError> {
     Ok(packages("node", NODE)?.join("node_modules"))
 }
 
-/// The order program in PHP, with PDO.
-pub fn php() -> Result<Program, ServerError> {
+/// A program in PHP, with PDO.
+pub fn php(program: &str) -> Result<Program, ServerError> {
     let php = find("php", &[], "php-cli")?;
     let asked = "exit(extension_loaded('pdo_mysql') ? 0 : 1);";
     if !Command::new(&php).args(["-r", asked]).output().is_ok_and(|ran| ran.status.success()) {
         return Err(ServerError::NotInstalled { program: "pdo_mysql of PHP".to_owned(), package: "php-mysql" });
     }
-    Ok(Program::new(php, &[&path(&example().join("php/orders.php"))]))
+    Ok(Program::new(php, &[&path(&example().join("php").join(program))]))
 }
 
 /// The order program in Java, with JDBC, run from its source.
