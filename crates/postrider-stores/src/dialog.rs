@@ -42,7 +42,8 @@ pub enum Turn<T> {
 }
 
 impl<T> Turn<T> {
-    pub(crate) fn change(
+    /// A statement whose changed rows are handed on.
+    pub fn change(
         sql: String,
         values: impl Into<Vec<Value>>,
         then: impl FnOnce(u64) -> Self + Send + 'static,
@@ -50,7 +51,8 @@ impl<T> Turn<T> {
         Self::Change(Statement { sql, values: values.into() }, Box::new(then))
     }
 
-    pub(crate) fn number(
+    /// A statement whose one number is handed on.
+    pub fn number(
         sql: String,
         values: impl Into<Vec<Value>>,
         then: impl FnOnce(Option<i64>) -> Self + Send + 'static,

@@ -3,7 +3,6 @@
 //! `postgres`, `mysql` and `sqlite` hold the SQL text under features of their own (`postgres-sql`, `mysql-sql`,
 //! `sqlite-sql`), without any driver: the SDK sends the same statements through the driver that the application has.
 
-#[cfg(any(feature = "sqlite-sql", feature = "postgres-sql", feature = "mysql-sql"))]
 pub mod dialog;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod encryption;
@@ -17,7 +16,6 @@ mod lanes;
 mod login;
 #[cfg(any(feature = "memory", feature = "sqlite", feature = "mysql"))]
 mod page;
-#[cfg(any(feature = "sqlite-sql", feature = "postgres-sql", feature = "mysql-sql"))]
 pub mod received;
 mod registry;
 #[cfg(any(feature = "postgres", feature = "mysql"))]

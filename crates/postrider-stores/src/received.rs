@@ -16,13 +16,12 @@ pub struct Claim {
 
 impl Claim {
     /// The values of a claim: the id, as hyphenated lower-case text, and the consumer.
-    pub(crate) fn values(&self) -> Vec<Value> {
+    pub fn values(&self) -> Vec<Value> {
         vec![Value::Text(self.message.to_string()), Value::Text(self.consumer.clone())]
     }
 
     /// The id, as hyphenated lower-case text.
-    #[cfg(any(feature = "sqlite-sql", feature = "mysql-sql"))]
-    pub(crate) fn id(&self) -> Value {
+    pub fn id(&self) -> Value {
         Value::Text(self.message.to_string())
     }
 }
@@ -55,19 +54,19 @@ pub struct Place {
 
 impl Place {
     /// The consumer, the source and its part.
-    pub(crate) fn key(&self) -> Vec<Value> {
+    pub fn key(&self) -> Vec<Value> {
         vec![Value::Text(self.consumer.clone()), Value::Text(self.source.clone()), Value::Number(self.part)]
     }
 
     /// The key, and the number.
-    pub(crate) fn values(&self) -> Vec<Value> {
+    pub fn values(&self) -> Vec<Value> {
         let mut values = self.key();
         values.push(Value::Number(self.sequence));
         values
     }
 
     /// How its message stands to the last one that was handled.
-    pub(crate) fn after(&self, last: Option<i64>) -> Advance {
+    pub fn after(&self, last: Option<i64>) -> Advance {
         let sequence = |number: i64| Sequence(u64::try_from(number).unwrap_or(0));
         postrider_core::receiving::advance(last.map(sequence), sequence(self.sequence), self.numbering)
     }
@@ -95,7 +94,7 @@ pub struct Refused {
 
 impl Refused {
     /// The id, the consumer, the reason, the topic, the key, the content type, the headers as JSON text, and the payload.
-    pub(crate) fn values(&self) -> Vec<Value> {
+    pub fn values(&self) -> Vec<Value> {
         let message = &self.message;
         vec![
             Value::Text(message.id.to_string()),

@@ -19,7 +19,7 @@ pub const FUTURE: &str = "PR011";
 /// The partition of the message's time was dropped while the claim was on its way there.
 pub const NO_PARTITION: &str = "23514";
 
-const FIRST_SEEN: &str = "select {first_seen}($1::text, $2::text::uuid)::integer::bigint as answer";
+const FIRST_SEEN: &str = "select {first_seen}($2::text, $1::text::uuid)::integer::bigint as answer";
 
 /// Goes on where the last message is the one before; a gap and a repeat change nothing.
 const ADVANCE_GAPLESS: &str = "\
@@ -57,8 +57,7 @@ pub fn asks_again(sqlstate: &str) -> bool {
 
 /// Records that a consumer handles a message.
 pub fn first_seen(names: &Names, claim: Claim) -> Turn<Claimed> {
-    let values = [Value::Text(claim.consumer.clone()), Value::Text(claim.message.to_string())];
-    Turn::number(names.fill(FIRST_SEEN), values, |first| match first {
+    Turn::number(names.fill(FIRST_SEEN), claim.values(), |first| match first {
         Some(1) => Turn::Done(Claimed::First),
         _ => Turn::Done(Claimed::Repeat),
     })

@@ -30,7 +30,7 @@ macro_rules! migrate_on {
 }
 
 /// Carries out a dialog with an inbox: `$change` answers how many rows a statement changed, `$number` what it found.
-#[cfg(any(feature = "_async", feature = "rusqlite", feature = "_diesel"))]
+#[cfg(any(feature = "_postgres", feature = "_mysql", feature = "_sqlite"))]
 macro_rules! carry_out {
     ($turn:expr, |$statement:ident| $change:expr, $number:expr) => {{
         let mut turn = $turn;
