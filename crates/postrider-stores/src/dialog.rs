@@ -43,11 +43,7 @@ pub enum Turn<T> {
 
 impl<T> Turn<T> {
     /// A statement whose changed rows are handed on.
-    pub fn change(
-        sql: String,
-        values: impl Into<Vec<Value>>,
-        then: impl FnOnce(u64) -> Self + Send + 'static,
-    ) -> Self {
+    pub fn change(sql: String, values: impl Into<Vec<Value>>, then: impl FnOnce(u64) -> Self + Send + 'static) -> Self {
         Self::Change(Statement { sql, values: values.into() }, Box::new(then))
     }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::careful::Care;
+use super::closed::closed_at;
 use super::destinations::{DestinationIndex, Destinations};
 use super::events::{Answer, Note, Read, Ticket, Wanted};
 use super::keys::KeySlot;
@@ -530,12 +531,6 @@ impl Machine {
         entry.troubles.failures.push(failure);
         self.retry_in_table(row);
     }
-}
-
-/// The destinations of which this row stands behind something, where each is closed from a row on.
-fn closed_at(closed_from: &[Option<RowId>], row: RowId) -> Destinations {
-    let closed = closed_from.iter().enumerate().filter(|(_, from)| from.is_some_and(|from| from < row));
-    closed.map(|(place, _)| DestinationIndex::new(place)).collect()
 }
 
 /// What a look is to ask for that sees beyond so many rows, which filled one with this room by their number or their bytes.

@@ -110,24 +110,6 @@ impl KeyRecord {
         busy.map(|(place, _)| DestinationIndex::new(place)).collect()
     }
 
-    /// From which row on, for each destination, what comes from the table stands behind something in memory.
-    pub(super) fn closed_from(&self) -> SmallVec<[Option<RowId>; 1]> {
-        self.queues.iter().map(Queue::closed_from).collect()
-    }
-
-    /// A look is sent: what is on its way to the table now, it may not see.
-    pub(super) fn look_is_sent(&mut self) {
-        for queue in &mut self.queues {
-            queue.unseen = queue.held_back.first().copied();
-        }
-    }
-
-    /// Where the look under way may not have seen what came to the table.
-    pub(super) fn unseen(&self) -> Destinations {
-        let unseen = self.queues.iter().enumerate().filter(|(_, queue)| queue.unseen.is_some());
-        unseen.map(|(place, _)| DestinationIndex::new(place)).collect()
-    }
-
     /// A row in the window must wait in the table for this destination, or failed there.
     pub(super) fn hold_back(&mut self, row: RowId, destination: DestinationIndex) {
         self.aside = self.aside.with(Destinations::one(destination));

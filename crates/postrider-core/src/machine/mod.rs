@@ -15,6 +15,7 @@ mod absence;
 mod admit;
 mod answer;
 mod careful;
+mod closed;
 mod delayed;
 mod destinations;
 mod due;
