@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+/// Pages whose Rust is compiled and run with the documentation of the library.
+const DOCTESTS: [&str; 2] = ["README.md", "docs/exactly-once.md"];
 /// Languages whose blocks are shown, not run: what a program prints.
 const SHOWN: [&str; 2] = ["text", "json"];
 
@@ -53,7 +55,7 @@ impl Block {
             _ if self.is_marked("run") => Some(Use::Run),
             _ if self.is_marked("not-run") || self.is_marked("no_run") => Some(Use::NotRun),
             "text" if self.is_marked("output") => Some(Use::Output),
-            "rust" if self.document == "README.md" => Some(Use::Library),
+            "rust" if DOCTESTS.contains(&self.document.as_str()) => Some(Use::Library),
             language if SHOWN.contains(&language) => Some(Use::Shown),
             _ => None,
         }
