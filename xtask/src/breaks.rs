@@ -150,7 +150,7 @@ mod tests {
         let file = std::env::temp_dir().join(format!("xtask-break-{}.patch", std::process::id()));
         for (text, part) in [
             ("# test: cargo test\n", "# promise: "),
-            ("# promise: P9\n# test: cargo test\n", "P9 is not one of"),
+            ("# promise: P13\n# test: cargo test\n", "P13 is not one of"),
             ("# promise: P1\n# test: rm -r x\n", "not a cargo command"),
         ] {
             fs::write(&file, text).unwrap();

@@ -82,8 +82,9 @@ async fn without_tables(outbox: Outbox, drop: &str) {
 
 #[tokio::test]
 async fn a_database_without_tables_on_sqlite() {
-    let tables = ["outbox", "delivered", "inbox", "relay", "lane", "meta"];
-    let drop: String = tables.iter().map(|table| format!("drop table postrider_{table};")).collect();
+    let inbox = ["inbox", "inbox_foreign", "inbox_span", "inbox_cursor", "inbox_refused"];
+    let tables = ["outbox", "delivered", "relay", "lane", "meta"].into_iter().chain(inbox);
+    let drop: String = tables.map(|table| format!("drop table postrider_{table};")).collect();
     without_tables(Outbox::sqlite().await, &drop).await;
 }
 
