@@ -22,8 +22,7 @@ impl KeyRecord {
 
     /// Where the look under way may not have seen what came to the table.
     pub(super) fn unseen(&self) -> Destinations {
-        let unseen = self.queues.iter().enumerate().filter(|(_, queue)| queue.unseen.is_some());
-        unseen.map(|(place, _)| DestinationIndex::new(place)).collect()
+        self.places(|queue| queue.unseen.is_some())
     }
 }
 

@@ -98,16 +98,19 @@ impl KeyRecord {
     pub(super) fn can_look(&self, paused: Destinations) -> bool {
         let wanted = self.aside.without(paused).without(self.scheduled);
         let waits = self.queues.iter().any(Queue::is_going);
-        let closed = |queue: &Queue| if waits { queue.is_going() } else { !queue.is_idle() };
-        let closed = self.queues.iter().enumerate().filter(|(_, queue)| closed(queue));
-        let closed = closed.map(|(place, _)| DestinationIndex::new(place)).collect();
+        let closed = self.places(|queue| if waits { queue.is_going() } else { !queue.is_idle() });
         !self.resting && !wanted.without(closed).is_empty()
     }
 
     /// Where rows of the key are in memory.
     pub(super) fn busy(&self) -> Destinations {
-        let busy = self.queues.iter().enumerate().filter(|(_, queue)| !queue.is_idle());
-        busy.map(|(place, _)| DestinationIndex::new(place)).collect()
+        self.places(|queue| !queue.is_idle())
+    }
+
+    /// The destinations whose queues are like this.
+    pub(super) fn places(&self, are: impl Fn(&Queue) -> bool) -> Destinations {
+        let such = self.queues.iter().enumerate().filter(|(_, queue)| are(queue));
+        such.map(|(place, _)| DestinationIndex::new(place)).collect()
     }
 
     /// A row in the window must wait in the table for this destination, or failed there.
@@ -178,8 +181,7 @@ impl KeyRecord {
 
     /// Where rows in the window were held back that are not settled yet.
     pub(super) fn held_back(&self) -> Destinations {
-        let held_back = self.queues.iter().enumerate().filter(|(_, queue)| !queue.held_back.is_empty());
-        held_back.map(|(place, _)| DestinationIndex::new(place)).collect()
+        self.places(|queue| !queue.held_back.is_empty())
     }
 
     /// Whether a row that did not go there must wait in the table instead of in memory.
