@@ -102,17 +102,9 @@ where
     fn ask<Q: Question>(self, inbox: &Inbox, question: Result<Q, InboxError>) -> Self::Received<Q::Answer> {
         let question = question?;
         let status = <C::TransactionManager as TransactionManager<C>>::transaction_manager_status_mut(self.0);
-        received_inside(status.transaction_depth())?;
+        inside(status.transaction_depth(), InboxError::OutsideTransaction)?;
         C::Backend::ask(self.0, inbox, question)
     }
-}
-
-/// That a transaction is open to receive in.
-pub(super) fn received_inside(depth: QueryResult<Option<NonZeroU32>>) -> Result<(), InboxError> {
-    inside(depth).map_err(|error| match error {
-        EnqueueError::Database(error) => InboxError::Database(error),
-        EnqueueError::OutsideTransaction | EnqueueError::Invalid { .. } => InboxError::OutsideTransaction,
-    })
 }
 
 /// The dialog of an inbox in a backend: `$turn` begins it on its names, `$refused` says what an error means.
@@ -209,7 +201,7 @@ where
     fn write<R: Send + 'static>(self, outbox: &Outbox, batch: Result<Batch<R>, EnqueueError>) -> Self::Answer<R> {
         let Batch { messages, ids } = batch?;
         let status = <C::TransactionManager as TransactionManager<C>>::transaction_manager_status_mut(self.0);
-        inside(status.transaction_depth())?;
+        inside(status.transaction_depth(), EnqueueError::OutsideTransaction)?;
         for rows in messages.chunks(C::Backend::ROWS) {
             C::Backend::insert(self.0, outbox, rows)?;
         }
@@ -217,11 +209,11 @@ where
     }
 }
 
-/// That a transaction is open, by how deep they are nested.
-pub(super) fn inside(depth: QueryResult<Option<NonZeroU32>>) -> Result<(), EnqueueError> {
+/// That a transaction is open, by how deep they are nested; `outside` where none is.
+pub(super) fn inside<E: From<Error>>(depth: QueryResult<Option<NonZeroU32>>, outside: E) -> Result<(), E> {
     match depth {
         Ok(Some(_)) => Ok(()),
-        Ok(None) => Err(EnqueueError::OutsideTransaction),
+        Ok(None) => Err(outside),
         Err(error) => {
             let what = "a transaction of this connection could not be rolled back: close the connection";
             Err(Error::new(ErrorKind::Unavailable, what).because(error).into())

@@ -3,7 +3,7 @@
 use diesel_async::{AsyncConnection, TransactionManager};
 
 use super::Answering;
-use super::diesel::{DieselBackend, inside, received_inside};
+use super::diesel::{DieselBackend, inside};
 use crate::batch::Batch;
 use crate::enqueue::Enqueue;
 use crate::error::EnqueueError;
@@ -43,7 +43,7 @@ where
         Box::pin(async move {
             let Batch { messages, ids } = batch?;
             let status = <C::TransactionManager as TransactionManager<C>>::transaction_manager_status_mut(self.0);
-            inside(status.transaction_depth())?;
+            inside(status.transaction_depth(), EnqueueError::OutsideTransaction)?;
             for rows in messages.chunks(C::Backend::ROWS) {
                 C::Backend::insert_async(self.0, &outbox, rows).await?;
             }
@@ -64,7 +64,7 @@ where
         Box::pin(async move {
             let question = question?;
             let status = <C::TransactionManager as TransactionManager<C>>::transaction_manager_status_mut(self.0);
-            received_inside(status.transaction_depth())?;
+            inside(status.transaction_depth(), InboxError::OutsideTransaction)?;
             C::Backend::ask_async(self.0, &inbox, question).await
         })
     }
