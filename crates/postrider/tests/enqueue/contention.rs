@@ -193,7 +193,12 @@ async fn on_postgresql_an_open_claim_keeps_its_partition_and_stops_nobody_for_lo
     let (inbox, id) = (Inbox::new(), MessageId::fresh());
     let tx = one.transaction().await.unwrap();
     assert_eq!(inbox.first_seen(&tx, CONSUMER, id).await.unwrap(), Seen::First);
-    tokio::time::sleep(Duration::from_millis(2_500)).await;
+    let ends = "select max(ends)::text from postrider_inbox_partitions() where begins <= clock_timestamp()";
+    let ends: String = other.query_one(ends, &[]).await.unwrap().get(0);
+    let is_over = format!("select timestamptz '{ends}' <= clock_timestamp() - interval '1 s'");
+    while !other.query_one(&is_over, &[]).await.unwrap().get::<_, bool>(0) {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
     let dropped = tokio::time::timeout(Duration::from_secs(5), other.query_one("select postrider_inbox_keep()", &[]));
     assert_eq!(dropped.await.unwrap().unwrap().get::<_, i64>(0), 0);
     tx.commit().await.unwrap();
@@ -205,6 +210,14 @@ fn options(isolation: MysqlIsolation) -> TxOpts {
     let mut options = TxOpts::default();
     options.with_isolation_level(isolation);
     options
+}
+
+/// Until somebody waits for a lock. The server answers from memory until nobody has asked for a tenth of a second.
+async fn until_waiting_on_mysql(watcher: &mut Conn) {
+    let waiting = "select count(*) from information_schema.innodb_trx where trx_state = 'LOCK WAIT'";
+    while watcher.query_first::<i64, _>(waiting).await.unwrap() == Some(0) {
+        tokio::time::sleep(Duration::from_millis(150)).await;
+    }
 }
 
 /// As [`second_on_postgres`].
@@ -225,11 +238,7 @@ async fn second_on_mysql(isolation: MysqlIsolation, commits: bool) -> Result<See
         }
         seen
     });
-    // The server answers from memory until nobody has asked for a tenth of a second.
-    let waiting = "select count(*) from information_schema.innodb_trx where trx_state = 'LOCK WAIT'";
-    while watcher.query_first::<i64, _>(waiting).await.unwrap() == Some(0) {
-        tokio::time::sleep(Duration::from_millis(150)).await;
-    }
+    until_waiting_on_mysql(&mut watcher).await;
     if commits {
         first.commit().await.unwrap();
     } else {
@@ -258,6 +267,7 @@ async fn on_mysql_a_second_delivery_is_the_first_when_the_first_is_rolled_back()
 #[tokio::test]
 async fn on_mysql_of_many_deliveries_at_once_one_is_the_first() {
     let database = mysql::Database::fresh().await;
+    let mut watcher = Conn::from_url(&database.url).await.unwrap();
     for round in 0..10 {
         let id = MessageId::fresh();
         let mut one = Conn::from_url(&database.url).await.unwrap();
@@ -282,7 +292,7 @@ async fn on_mysql_of_many_deliveries_at_once_one_is_the_first() {
                 })
             })
             .collect();
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        until_waiting_on_mysql(&mut watcher).await;
         first.rollback().await.unwrap();
         let mut firsts = 0;
         for other in others {

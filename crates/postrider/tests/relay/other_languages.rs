@@ -71,13 +71,7 @@ async fn python_inserts_the_row_in_sqlite() {
 
 #[tokio::test]
 async fn python_inserts_the_row_with_psycopg() {
-    let python = match psycopg() {
-        Ok(python) => python,
-        Err(reason) => {
-            println!("NOT RUN: psycopg: {reason}");
-            return;
-        }
-    };
+    let Some(python) = psycopg() else { return };
     let url = shared().await.unwrap().fresh_database().await.unwrap();
     migrated(&url).await;
     let program = example("from-python/postgres.py");
@@ -87,13 +81,7 @@ async fn python_inserts_the_row_with_psycopg() {
 
 #[tokio::test]
 async fn python_receives_a_message_once_with_psycopg() {
-    let python = match psycopg() {
-        Ok(python) => python,
-        Err(reason) => {
-            println!("NOT RUN: psycopg: {reason}");
-            return;
-        }
-    };
+    let Some(python) = psycopg() else { return };
     let url = shared().await.unwrap().fresh_database().await.unwrap();
     migrated(&url).await;
     let program = example("from-python/receiving.py");
@@ -106,8 +94,13 @@ async fn python_receives_a_message_once_with_psycopg() {
     assert_eq!(receive(old), format!("kept for a person: message {old} is too old\n"));
 }
 
-/// A Python that has psycopg: one of the machine's, or one with an environment of its own beside the build.
-fn psycopg() -> Result<PathBuf, String> {
+/// A Python that has psycopg; where there is none, the test says that it was not run.
+fn psycopg() -> Option<PathBuf> {
+    found_psycopg().inspect_err(|reason| println!("NOT RUN: psycopg: {reason}")).ok()
+}
+
+/// One of the machine's, or one with an environment of its own beside the build.
+fn found_psycopg() -> Result<PathBuf, String> {
     let environment = Path::new(env!("CARGO_TARGET_TMPDIR")).join("psycopg");
     let own = environment.join("bin/python");
     let has = |python: &Path| run(python, &["-c", "import psycopg"]).is_ok();
