@@ -20,7 +20,7 @@ async fn when_the_leader_is_killed_a_standby_goes_on_in_the_one_order_of_all_mes
     scene.members(2).await;
     scene.comes_to("a leader and a standby", &[("one", 1), ("two", 0)], two_heartbeats()).await;
     for kill in 0..KILLS {
-        let leader = scene.leader().await.unwrap();
+        let leader = scene.led_by_the_first().await;
         scene.moves(200).await;
         shows(&scene, &leader, &leader);
         scene.kill(&leader);

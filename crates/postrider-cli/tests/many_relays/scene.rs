@@ -19,6 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 const SHARES: &str = "select r.name, count(l.lane) from postrider_relay r left join postrider_lane l on l.owner = r.id \
     where r.expires_at > clock_timestamp() group by r.id, r.name";
+const FIRST: &str = "select name from postrider_relay where expires_at > clock_timestamp() order by id limit 1";
 const LANES_OF: &str = "select l.lane, l.term from postrider_lane l join postrider_relay r on r.id = l.owner \
     where r.name = $1";
 const LEFT: &str = "select count(*) from postrider_outbox";
@@ -133,6 +134,21 @@ impl Scene {
     /// The living relay that has the only lane.
     pub async fn leader(&self) -> Option<String> {
         self.shares().await.into_iter().find(|(_, lanes)| *lanes == 1).map(|(name, _)| name)
+    }
+
+    /// Waits until the only lane is with the living relay that has the first id, whose share it is: its name.
+    ///
+    /// Of two that start at once the other one may be a member first, and leads until it knows of this one.
+    pub async fn led_by_the_first(&self) -> String {
+        let since = Instant::now();
+        loop {
+            let first: String = self.client.query_one(FIRST, &[]).await.unwrap().get(0);
+            if self.leader().await.as_ref() == Some(&first) {
+                return first;
+            }
+            assert!(since.elapsed() < PATIENCE, "{first} has the first id and does not lead");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 
     /// Waits until another relay than this one leads: its name.
