@@ -2,6 +2,7 @@
 
 mod archive;
 mod broker;
+mod documents;
 mod leases;
 mod operator;
 mod settler;
@@ -11,6 +12,9 @@ mod store;
 pub use archive::Archive;
 pub use broker::{
     Accepted, Attempt, Broker, BrokerProfile, Confirmation, Durability, Isolation, OrderInBatch, Outgoing, Published,
+};
+pub use documents::{
+    Collection, DocumentKey, DocumentProfile, DocumentStore, Draft, DueIndex, Revision, Stored, Version, WriteError,
 };
 pub use leases::{Leases, Renewal};
 pub use operator::{
