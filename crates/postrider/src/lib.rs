@@ -167,6 +167,8 @@ mod error;
 mod inbox;
 mod migrate;
 mod outbox;
+#[cfg(feature = "processor")]
+mod processor;
 mod question;
 mod receive;
 #[cfg(feature = "testing")]
@@ -190,13 +192,15 @@ pub use outbox::Outbox;
     feature = "broker-nats"
 ))]
 pub use postrider_brokers as brokers;
-pub use postrider_core::receiving::{Advance, Sequence};
+pub use postrider_core::receiving::{Advance, Lapse, Sequence};
 pub use postrider_core::{
     AllowList, Archive, Attempts, Attributes, DeadReason, DeliveredView, Destination, DestinationName,
     DestinationTemplate, Error, ErrorKind, Headers, Invalid, Key, Lane, LaneCount, Message, MessageId, OnDead,
     OnExpire, PastRow, Placeholder, Result, Retention, RetryOverride, RetryPolicy, RowId, RowView, Store, Term,
     Timestamp, Topic, TopicPattern,
 };
+#[cfg(feature = "processor")]
+pub use postrider_documents as documents;
 #[cfg(feature = "relay")]
 pub use postrider_relay::{
     DeadWatch, GaveUp, Ordering, Relay, RelayBuilder, RelayEvent, RelayEvents, RelayHandle, RelaySnapshot, RelayState,
@@ -204,6 +208,8 @@ pub use postrider_relay::{
 };
 pub use postrider_stores as stores;
 pub use postrider_stores::received::Forgotten;
+#[cfg(feature = "processor")]
+pub use processor::{Delivery, EntityKey, Handler, Kept, KnownIds, Outputs, Processed, Processor, ProcessorBuilder};
 pub use receive::Receive;
 #[cfg(feature = "relay")]
 pub use tokio_util::sync::CancellationToken;

@@ -1,0 +1,146 @@
+//! A shop whose carts are documents, a broker that records, and a clock that a test sets.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use postrider::brokers::memory::MemoryBroker;
+use postrider::documents::memory::MemoryDocuments;
+use postrider::{
+    Delivery, DestinationTemplate, EntityKey, Handler, KnownIds, Message, MessageId, Outputs, Processor, Timestamp,
+};
+use postrider_core::{Collection, DocumentKey, DocumentStore};
+use serde::{Deserialize, Serialize};
+use uuid::{Builder, Uuid};
+
+/// What a message of the tests does, by its payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Carts;
+
+/// A cart: what was put into it.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cart {
+    pub items: Vec<String>,
+}
+
+impl Handler for Carts {
+    type State = Cart;
+    type Error = String;
+
+    fn entity(&self, message: &Delivery) -> EntityKey {
+        EntityKey::new(message.message.key.as_ref().map_or("", |key| key.as_str()))
+    }
+
+    async fn handle(&self, cart: &mut Cart, message: &Delivery, out: &mut Outputs) -> Result<(), String> {
+        let item = String::from_utf8_lossy(&message.message.payload).into_owned();
+        match item.as_str() {
+            "error" => return Err("no such item".to_owned()),
+            "panic" => panic!("the handler is wrong"),
+            "hang" => std::future::pending().await,
+            "quiet" => {}
+            "later" => {
+                let reminder =
+                    Message::new("carts.reminded", "later").key(7).deliver_at(Timestamp(NOON.0 + 3_600_000_000));
+                out.send(reminder).map_err(|error| error.to_string())?;
+            }
+            item => {
+                let placed = Message::new("carts.filled", format!("{item} is number {}", cart.items.len())).key(7);
+                out.send(placed).map_err(|error| error.to_string())?;
+            }
+        }
+        cart.items.push(item);
+        Ok(())
+    }
+}
+
+/// When the tests begin.
+pub const NOON: Timestamp = Timestamp(1_764_000_000_000_000);
+pub const DAY: Duration = Duration::from_secs(86_400);
+
+/// What is remembered where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    InDocument,
+    KnownIds,
+}
+
+pub const MODES: [Mode; 2] = [Mode::InDocument, Mode::KnownIds];
+
+pub struct Scene {
+    pub mode: Mode,
+    pub store: Arc<dyn DocumentStore>,
+    pub broker: Arc<MemoryBroker>,
+    now: Arc<AtomicI64>,
+}
+
+impl Scene {
+    pub fn new(mode: Mode) -> Self {
+        Self::over(mode, Arc::new(MemoryDocuments::new()), MemoryBroker::recording())
+    }
+
+    pub fn over(mode: Mode, store: Arc<dyn DocumentStore>, broker: MemoryBroker) -> Self {
+        Self { mode, store, broker: Arc::new(broker), now: Arc::new(AtomicI64::new(NOON.0)) }
+    }
+
+    pub fn processor(&self) -> Processor<Carts> {
+        let now = Arc::clone(&self.now);
+        let broker = Arc::clone(&self.broker);
+        let builder = Processor::builder("carts", Arc::clone(&self.store), Carts)
+            .collection("carts")
+            .broker(broker, DestinationTemplate::topic())
+            .keep(7 * DAY)
+            .handler_timeout(Duration::from_millis(50))
+            .clock(move || Timestamp(now.load(Ordering::SeqCst)));
+        let builder = match self.mode {
+            Mode::InDocument => builder,
+            Mode::KnownIds => builder.known_ids(KnownIds::new(Arc::clone(&self.store), 7 * DAY).unwrap()),
+        };
+        builder.build().unwrap()
+    }
+
+    pub fn now(&self) -> Timestamp {
+        Timestamp(self.now.load(Ordering::SeqCst))
+    }
+
+    pub fn passes(&self, time: Duration) {
+        self.now.fetch_add(i64::try_from(time.as_micros()).unwrap(), Ordering::SeqCst);
+    }
+
+    /// A message for cart 7, made now.
+    pub fn delivery(&self, item: &str) -> Delivery {
+        let milliseconds = u64::try_from(self.now().0 / 1_000).unwrap();
+        let random: [u8; 10] = Uuid::new_v4().as_bytes()[6..].try_into().unwrap();
+        let id = MessageId(Builder::from_unix_timestamp_millis(milliseconds, &random).into_uuid());
+        Message::new("carts.fill", item.to_owned()).key(7).id(id.0).into()
+    }
+
+    /// What is in cart 7.
+    pub async fn items(&self) -> Vec<String> {
+        let Some(document) = self.document().await else { return Vec::new() };
+        serde_json::from_value::<Cart>(document["state"].clone()).unwrap().items
+    }
+
+    /// The document of cart 7.
+    pub async fn document(&self) -> Option<serde_json::Value> {
+        let key = DocumentKey::new(&Collection::new("carts").unwrap(), "7").unwrap();
+        let stored = self.store.load(&key).await.unwrap()?;
+        Some(serde_json::from_slice(&stored.json).unwrap())
+    }
+
+    /// The payloads of what was sent.
+    pub fn sent(&self) -> Vec<String> {
+        let payload =
+            |outgoing: &postrider_core::Outgoing| String::from_utf8_lossy(&outgoing.message.payload).into_owned();
+        self.broker.messages().iter().map(payload).collect()
+    }
+
+    /// What is left to do in cart 7, and how many known ids there are.
+    pub async fn left(&self) -> usize {
+        let Some(document) = self.document().await else { return 0 };
+        let entries = document["entries"].as_array().cloned().unwrap_or_default();
+        match self.mode {
+            Mode::InDocument => entries.iter().filter(|entry| entry.get("outputs").is_some()).count(),
+            Mode::KnownIds => entries.len(),
+        }
+    }
+}
