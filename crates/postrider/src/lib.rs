@@ -209,7 +209,10 @@ pub use postrider_relay::{
 pub use postrider_stores as stores;
 pub use postrider_stores::received::Forgotten;
 #[cfg(feature = "processor")]
-pub use processor::{Delivery, EntityKey, Handler, Kept, KnownIds, Outputs, Processed, Processor, ProcessorBuilder};
+pub use processor::{
+    Delivery, EntityKey, Handler, Kept, KnownIds, Outputs, Processed, Processor, ProcessorBuilder, TOKEN_HEADER, Token,
+    Tokens,
+};
 pub use receive::Receive;
 #[cfg(feature = "relay")]
 pub use tokio_util::sync::CancellationToken;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_core::receiving::Protocol;
 use postrider_core::{
     Broker, Collection, DestinationTemplate, DocumentStore, Error, ErrorKind, Invalid, Result, Timestamp,
 };
@@ -11,8 +10,10 @@ use postrider_core::{
 use super::entity::Format;
 use super::handler::Handler;
 use super::known_ids::KnownIds;
+use super::memory::Memory;
 use super::running::{Clock, Processor};
 use super::sending::Outlet;
+use super::tokens::Tokens;
 
 /// The longest name of a consumer: with an id before it, it is the name of a document.
 const LONGEST_CONSUMER: usize = 200;
@@ -25,7 +26,7 @@ pub struct ProcessorBuilder<H> {
     store: Arc<dyn DocumentStore>,
     collection: String,
     outlet: Option<Outlet>,
-    known: Option<KnownIds>,
+    memory: Memory,
     keep: Duration,
     resume_after: Duration,
     handler_timeout: Duration,
@@ -40,7 +41,7 @@ impl<H: Handler> ProcessorBuilder<H> {
             store,
             collection: "entities".to_owned(),
             outlet: None,
-            known: None,
+            memory: Memory::InDocument,
             keep: Duration::from_secs(7 * 86_400),
             resume_after: Duration::from_secs(30),
             handler_timeout: Duration::from_secs(30),
@@ -69,7 +70,16 @@ impl<H: Handler> ProcessorBuilder<H> {
     /// Keeps the ids of handled messages in a store of their own: documents hold what is in flight, and nothing else.
     #[must_use]
     pub fn known_ids(self, known: KnownIds) -> Self {
-        Self { known: Some(known), ..self }
+        Self { memory: Memory::KnownIds(known), ..self }
+    }
+
+    /// Processes a message only while its token exists, and makes one for each output: nothing is kept of what is over.
+    ///
+    /// Every message needs a token then, in [`TOKEN_HEADER`](super::TOKEN_HEADER): of a processor with tokens in the same
+    /// store, or of [`Tokens::issue`]. One without fails.
+    #[must_use]
+    pub fn tokens(self, tokens: Tokens) -> Self {
+        Self { memory: Memory::Tokens(tokens), ..self }
     }
 
     /// For how long a message that is committed is left to its own delivery before [`Processor::keep_up`] finishes it; 30 s
@@ -95,7 +105,7 @@ impl<H: Handler> ProcessorBuilder<H> {
     ///
     /// # Errors
     /// `Config` for a name of the consumer that is empty, longer than 200 bytes or has control characters, and for a
-    /// collection that has a name of another form, or is also that of the known ids in the same store.
+    /// collection that has a name of another form.
     pub fn build(self) -> Result<Processor<H>> {
         let refused = |invalid: Invalid| Error::new(ErrorKind::Config, invalid.to_string());
         let name = &self.consumer;
@@ -104,14 +114,12 @@ impl<H: Handler> ProcessorBuilder<H> {
             return Err(Error::new(ErrorKind::Config, text));
         }
         let collection = Collection::new(&self.collection).map_err(refused)?;
-        let protocol = if self.known.is_some() { Protocol::KNOWN_IDS } else { Protocol::IN_DOCUMENT };
         Ok(Processor {
             handler: self.handler,
             store: self.store,
             collection,
             outlet: self.outlet,
-            known: self.known,
-            protocol,
+            memory: self.memory,
             format: Format { consumer: self.consumer, keep: self.keep, resume_after: self.resume_after },
             handler_timeout: self.handler_timeout,
             clock: self.clock,

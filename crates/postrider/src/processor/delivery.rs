@@ -1,6 +1,9 @@
 //! A message as a consumer got it.
 
 use postrider_core::{Message, MessageId};
+use uuid::Uuid;
+
+use super::tokens::{TOKEN_HEADER, Token};
 
 /// One delivery of a message.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,6 +21,12 @@ impl Delivery {
     /// The id of the message.
     pub const fn id(&self) -> MessageId {
         self.message.id
+    }
+
+    /// The token that it came with, in [`TOKEN_HEADER`].
+    pub fn token(&self) -> Option<Token> {
+        let text = self.message.headers.get(TOKEN_HEADER)?;
+        Uuid::parse_str(text).ok().map(Token)
     }
 }
 

@@ -36,16 +36,21 @@ pub(super) struct Attempt(pub Uuid);
 
 impl Attempt {
     pub(super) fn at(now: Timestamp) -> Self {
-        let (random, milliseconds) = (Uuid::new_v4(), u64::try_from(now.0 / 1_000).unwrap_or_default());
-        let mut bytes = [0; 10];
-        // The last ten bytes hold the variant and 62 random bits; the fixed ones are set again.
-        bytes.copy_from_slice(&random.as_bytes()[6..]);
-        Self(Builder::from_unix_timestamp_millis(milliseconds, &bytes).into_uuid())
+        Self(stamped(now))
     }
 
     pub(super) fn made_at(self) -> Timestamp {
         made_at(MessageId(self.0)).unwrap_or(Timestamp(0))
     }
+}
+
+/// A UUIDv7 of this moment that nobody used before.
+pub(super) fn stamped(now: Timestamp) -> Uuid {
+    let (random, milliseconds) = (Uuid::new_v4(), u64::try_from(now.0 / 1_000).unwrap_or_default());
+    let mut bytes = [0; 10];
+    // The last ten bytes of a random one: its fixed bits are set again.
+    bytes.copy_from_slice(&random.as_bytes()[6..]);
+    Builder::from_unix_timestamp_millis(milliseconds, &bytes).into_uuid()
 }
 
 /// What is kept of an entity between two messages.
@@ -89,6 +94,12 @@ struct WireEntry {
     /// None: they are sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     outputs: Option<Vec<Output>>,
+    /// The token of the message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    token: Option<Uuid>,
+    /// The tokens of its outputs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tokens: Option<Vec<Uuid>>,
 }
 
 #[derive(Deserialize)]
@@ -144,9 +155,9 @@ impl Format {
         let entry = |entry: WireEntry| Entry {
             id: MessageId(entry.message),
             attempt: Attempt(entry.attempt),
-            token: None,
+            token: entry.token,
             outputs: entry.outputs.map_or(Outputs::Sent, Outputs::ToSend),
-            tokens: None,
+            tokens: entry.tokens,
         };
         let state = State { state: wire.state, later: wire.later, floor: wire.floor.map(Timestamp) };
         Ok(Document { state: Some(state), entries: wire.entries.into_iter().map(entry).collect() })
@@ -173,7 +184,13 @@ impl Format {
                 Outputs::ToSend(outputs) => Some(outputs.clone()),
                 Outputs::Staged | Outputs::Sent => None,
             };
-            entries.push(WireEntry { message: entry.id.0, attempt: entry.attempt.0, outputs });
+            entries.push(WireEntry {
+                message: entry.id.0,
+                attempt: entry.attempt.0,
+                outputs,
+                token: entry.token,
+                tokens: entry.tokens.clone(),
+            });
         }
         let pause = i64::try_from(self.resume_after.as_micros()).unwrap_or(i64::MAX);
         let unfinished = document.unfinished().map(|_| Timestamp(now.0.saturating_add(pause)));

@@ -1,12 +1,15 @@
 //! What no delivery does: finishing what deliveries left that do not come again, and what has a time of its own.
 
-use postrider_core::receiving::{Document, Entry};
+use postrider_core::receiving::{Document, Entry, Lapse, Leftover, Sweep, SweepEffect, Swept};
 use postrider_core::{DocumentKey, Error, ErrorKind, Result, Timestamp, WriteError};
+use uuid::Uuid;
 
 use super::entity::{Json, State};
 use super::handler::Handler;
+use super::memory::Memory;
 use super::processed::Processed;
 use super::running::Processor;
+use super::tokens::{Owner, Tokens};
 
 /// How many due documents are asked for at once.
 const PAGE: usize = 200;
@@ -20,6 +23,8 @@ pub struct Kept {
     pub sent: u64,
     /// Ids that were forgotten.
     pub forgotten: u64,
+    /// Tokens that were deleted, because the attempts that made them were not committed.
+    pub swept: u64,
     /// Entities that could not be finished now, each by its name, with why.
     pub stuck: Vec<(String, Error)>,
 }
@@ -48,8 +53,10 @@ impl<H: Handler> Processor<H> {
             }
             after = page.into_iter().next_back();
         }
-        if let Some(known) = &self.known {
-            kept.forgotten = known.forget(&self.format.consumer, now).await?;
+        match &self.memory {
+            Memory::InDocument => {}
+            Memory::KnownIds(known) => kept.forgotten = known.forget(&self.format.consumer, now).await?,
+            Memory::Tokens(tokens) => self.sweep(tokens, now, &mut kept).await?,
         }
         Ok(kept)
     }
@@ -58,7 +65,7 @@ impl<H: Handler> Processor<H> {
         while let Some(stored) = self.store.load(key).await? {
             let document = self.format.read(&stored.json)?;
             if let Some(entry) = document.unfinished().filter(|entry| self.is_left(entry, now)) {
-                match self.attempt(key, entry.id, None).await {
+                match self.attempt(key, entry.id, entry.token, None).await {
                     Processed::Resumed | Processed::Repeat | Processed::Applied => kept.finished += 1,
                     Processed::Again { error: Some(error), .. } => return Err(error),
                     // Somebody else is at it.
@@ -74,6 +81,48 @@ impl<H: Handler> Processor<H> {
     /// Whether its own delivery has had its time.
     fn is_left(&self, entry: &Entry<Json>, now: Timestamp) -> bool {
         now.since(entry.attempt.made_at()) >= self.format.resume_after
+    }
+
+    /// Looks at the tokens that attempts left behind which were not committed.
+    async fn sweep(&self, tokens: &Tokens, now: Timestamp, kept: &mut Kept) -> Result<()> {
+        let mut after = None;
+        loop {
+            let (left, last) = tokens.left(&self.format.consumer, now, after.as_ref(), PAGE).await?;
+            for (token, owner) in left {
+                match self.sweep_one(tokens, token, &owner).await {
+                    Ok(Swept::Deleted) => kept.swept += 1,
+                    Ok(Swept::Needed | Swept::Retry(_)) => {}
+                    Err(error) => kept.stuck.push((owner.entity, error)),
+                }
+            }
+            if last.is_none() {
+                return Ok(());
+            }
+            after = last;
+        }
+    }
+
+    async fn sweep_one(&self, tokens: &Tokens, token: Uuid, owner: &Owner) -> Result<Swept> {
+        let key = owner.key()?;
+        let mut effect = Sweep::begin::<Json>(Leftover::Token(token));
+        loop {
+            effect = match effect {
+                SweepEffect::Look(looking) => match self.store.load(&key).await? {
+                    Some(stored) => looking.found(self.format.read(&stored.json)?, stored.version),
+                    None => looking.absent(),
+                },
+                SweepEffect::Fence(fencing) => match self.put(&key, fencing.over(), fencing.document()).await {
+                    Ok(_) => fencing.written(),
+                    Err(WriteError::Failed(error)) => return Err(error),
+                    Err(WriteError::Conflict | WriteError::TooLarge { .. }) => fencing.lapsed(Lapse::Conflict),
+                },
+                SweepEffect::Delete(deleting) => {
+                    tokens.discard(token).await?;
+                    deleting.done()
+                }
+                SweepEffect::End(swept) => return Ok(swept),
+            };
+        }
     }
 
     async fn send_later(

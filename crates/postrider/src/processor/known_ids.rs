@@ -3,17 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use postrider_core::receiving::{Known, made_at};
 use postrider_core::{
-    Collection, DocumentKey, DocumentStore, Draft, Error, ErrorKind, Invalid, MessageId, Result, Revision, Stored,
-    Timestamp, WriteError,
+    Collection, DocumentKey, DocumentStore, Error, ErrorKind, Invalid, MessageId, Result, Stored, Timestamp, WriteError,
 };
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// The format of the documents.
-const FORMAT: u32 = 1;
+use super::memory::Asked;
+use super::records::{FORMAT, draft, key, read};
+
 /// How many due ids are asked for at once.
 const PAGE: usize = 500;
 /// How often the floor is written before somebody else is believed to do it.
@@ -29,13 +28,6 @@ pub struct KnownIds {
     store: Arc<dyn DocumentStore>,
     collection: Collection,
     keep: Duration,
-}
-
-/// What is known of an id.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asked {
-    Is(Known),
-    TooOld,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -83,19 +75,17 @@ impl KnownIds {
     }
 
     /// Records that a message was handled; again does no harm.
-    pub(super) async fn remember(
-        &self,
-        consumer: &str,
-        id: MessageId,
-        now: Timestamp,
-    ) -> std::result::Result<(), WriteError> {
-        let json = json(&Seen { format: FORMAT, at: now.0 })?;
+    pub(super) async fn remember(&self, consumer: &str, id: MessageId, now: Timestamp) -> Result<()> {
         let from = made_at(id).map_or(now, |made| made.max(now));
         let due = Timestamp(from.0.saturating_add(micros(self.keep)));
-        let draft = Draft { json, due: Some(due), revision: fresh() };
+        let draft = draft(&Seen { format: FORMAT, at: now.0 }, Some(due))?;
         match self.store.create(&self.key(consumer, id)?, &draft).await {
             Ok(_) | Err(WriteError::Conflict) => Ok(()),
-            Err(error) => Err(error),
+            Err(WriteError::Failed(error)) => Err(error),
+            Err(WriteError::TooLarge { limit, .. }) => {
+                let text = format!("the store takes {limit} bytes, which is less than a known id has");
+                Err(Error::new(ErrorKind::Config, text))
+            }
         }
     }
 
@@ -147,7 +137,7 @@ impl KnownIds {
             {
                 return Ok(Some(floor.since));
             }
-            let draft = Draft { json: json(&Floor { format: FORMAT, since })?, due: None, revision: fresh() };
+            let draft = draft(&Floor { format: FORMAT, since }, None)?;
             let written = match &known {
                 Some((_, stored)) => self.store.replace(&key, &stored.version, &draft).await,
                 None => self.store.create(&key, &draft).await,
@@ -176,10 +166,6 @@ impl KnownIds {
     }
 }
 
-fn key(collection: &Collection, name: &str) -> Result<DocumentKey> {
-    DocumentKey::new(collection, name).map_err(|error| Error::new(ErrorKind::Config, error.to_string()))
-}
-
 /// The id that a key is of, where it is this consumer's.
 fn of(consumer: &str, key: &DocumentKey) -> Option<MessageId> {
     let (id, whose) = key.name().split_once('@')?;
@@ -189,20 +175,4 @@ fn of(consumer: &str, key: &DocumentKey) -> Option<MessageId> {
 
 fn micros(keep: Duration) -> i64 {
     i64::try_from(keep.as_micros()).unwrap_or(i64::MAX)
-}
-
-fn fresh() -> Revision {
-    Revision(Uuid::new_v4())
-}
-
-fn json(record: &impl Serialize) -> Result<Bytes> {
-    let failed = |error| Error::new(ErrorKind::Rejected, "a record cannot be written as JSON").because(error);
-    serde_json::to_vec(record).map(Bytes::from).map_err(failed)
-}
-
-fn read<T: for<'d> Deserialize<'d>>(stored: &Stored) -> Result<T> {
-    serde_json::from_slice(&stored.json).map_err(|error| {
-        let text = "a record of known ids cannot be read: a newer Postrider wrote it, or it is something else";
-        Error::new(ErrorKind::Config, text).because(error)
-    })
 }

@@ -7,7 +7,8 @@
 //! the next message of the entity, or by [`Processor::keep_up`].
 //!
 //! Which messages were handled is kept in the document, for a while, or in a store of its own ([`KnownIds`]); a message that
-//! is older than what is remembered is refused, not handled twice. `docs/exactly-once.md` says what to choose.
+//! is older than what is remembered is refused, not handled twice. With [`Tokens`], which sender and receiver share, nothing
+//! is kept of a message that is over. `docs/exactly-once.md` says what to choose.
 
 mod builder;
 mod delivery;
@@ -15,10 +16,13 @@ mod entity;
 mod handler;
 mod keeping;
 mod known_ids;
+mod memory;
 mod output;
 mod processed;
+mod records;
 mod running;
 mod sending;
+mod tokens;
 
 pub use builder::ProcessorBuilder;
 pub use delivery::Delivery;
@@ -27,3 +31,4 @@ pub use keeping::Kept;
 pub use known_ids::KnownIds;
 pub use processed::Processed;
 pub use running::Processor;
+pub use tokens::{TOKEN_HEADER, Token, Tokens};

@@ -6,6 +6,8 @@ use postrider_core::{Attributes, Error, ErrorKind, Headers, Message, Result, Tim
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::tokens::TOKEN_HEADER;
+
 /// The message, field by field. What it says of retries is not kept.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -32,6 +34,9 @@ pub(super) struct Output {
     deliver_at: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     expires_at: Option<i64>,
+    /// The right to process it, where tokens are used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    token: Option<Uuid>,
 }
 
 fn pairs<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<(String, String)> {
@@ -52,7 +57,22 @@ impl Output {
             attributes: pairs(message.attributes.iter()),
             deliver_at: message.deliver_at.map(|at| at.0),
             expires_at: message.expires_at.map(|at| at.0),
+            token: None,
         }
+    }
+
+    /// Whether it is not to be sent any more.
+    pub(super) fn has_expired(&self, now: Timestamp) -> bool {
+        self.expires_at.is_some_and(|at| at <= now.0)
+    }
+
+    /// The same output with a token.
+    pub(super) fn with(self, token: Uuid) -> Self {
+        Self { token: Some(token), ..self }
+    }
+
+    pub(super) const fn token(&self) -> Option<Uuid> {
+        self.token
     }
 
     /// When it is to be sent, where that is not at once.
@@ -83,6 +103,9 @@ impl Output {
         let (mut headers, mut attributes) = (Headers::default(), Attributes::default());
         self.headers.iter().for_each(|(name, value)| headers.set(name, value));
         self.attributes.iter().for_each(|(name, value)| attributes.set(name, value));
+        if let Some(token) = self.token {
+            headers.set(TOKEN_HEADER, token.to_string());
+        }
         Ok(Message {
             content_type: self.content_type.clone(),
             headers,

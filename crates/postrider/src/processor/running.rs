@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures_util::FutureExt as _;
 use postrider_core::receiving::{
-    Checking, Disposition, Effect, Handling, Lapse, Loading, Mark, Marking, Outputs as Stored, Processing, Protocol,
-    Publishing, Writing,
+    Checking, Creating, Disposition, Document, Effect, Handling, Lapse, Loading, Mark, Marking, Outputs as Stored,
+    Processing, Publishing, Writing,
 };
 use postrider_core::{
     Collection, DocumentKey, DocumentStore, Draft, Error, ErrorKind, MessageId, Result, Revision, Timestamp, Version,
@@ -20,12 +20,13 @@ use uuid::Uuid;
 
 use super::builder::ProcessorBuilder;
 use super::delivery::Delivery;
-use super::entity::{Attempt, Format, Json, State};
+use super::entity::{Attempt, Format, Json, State, stamped};
 use super::handler::{Handler, Outputs};
-use super::known_ids::{Asked, KnownIds};
+use super::memory::{Asked, Memory};
 use super::output::Output;
 use super::processed::Processed;
 use super::sending::Outlet;
+use super::tokens::{Owner, TOKEN_HEADER};
 
 /// How often a delivery is begun again at once when somebody else wrote the entity in between.
 const TRIES: u32 = 8;
@@ -41,8 +42,7 @@ pub struct Processor<H> {
     pub(super) store: Arc<dyn DocumentStore>,
     pub(super) collection: Collection,
     pub(super) outlet: Option<Outlet>,
-    pub(super) known: Option<KnownIds>,
-    pub(super) protocol: Protocol,
+    pub(super) memory: Memory,
     pub(super) format: Format,
     pub(super) handler_timeout: Duration,
     pub(super) clock: Clock,
@@ -71,9 +71,14 @@ impl<H: Handler> Processor<H> {
             Ok(key) => key,
             Err(invalid) => return Processed::Failed(invalid.into()),
         };
+        let token = delivery.token().map(|token| token.0);
+        if token.is_none() && matches!(self.memory, Memory::Tokens(_)) {
+            let text = format!("the message has no token: its sender puts one into the header {TOKEN_HEADER}");
+            return Processed::Failed(text.into());
+        }
         let mut tries = 0;
         loop {
-            let processed = self.attempt(&key, delivery.id(), Some(delivery)).await;
+            let processed = self.attempt(&key, delivery.id(), token, Some(delivery)).await;
             tries += 1;
             match processed {
                 Processed::Again { lapse: Lapse::Conflict, .. } if tries < TRIES => {
@@ -87,15 +92,21 @@ impl<H: Handler> Processor<H> {
     }
 
     /// One way through the steps: of a delivery, or without one of a message that is committed.
-    pub(super) async fn attempt(&self, key: &DocumentKey, id: MessageId, delivery: Option<&Delivery>) -> Processed {
-        let mut walk = Walk { processor: self, key, delivery, error: None };
-        let mut effect = Processing::<Json>::begin(self.protocol, id, None);
+    pub(super) async fn attempt(
+        &self,
+        key: &DocumentKey,
+        id: MessageId,
+        token: Option<Uuid>,
+        delivery: Option<&Delivery>,
+    ) -> Processed {
+        let mut walk = Walk { processor: self, key, delivery, tokens: Vec::new(), error: None };
+        let mut effect = Processing::<Json>::begin(self.memory.protocol(), id, token);
         loop {
             let next = match effect {
                 Effect::Load(loading) => walk.load(loading).await,
                 Effect::Check(checking) => walk.check(checking).await,
                 Effect::Handle(handling) => walk.handle(handling).await,
-                Effect::CreateTokens(creating) => Ok(creating.lapsed(Lapse::Away)),
+                Effect::CreateTokens(creating) => walk.create(creating).await,
                 Effect::Write(writing) => walk.write(writing).await,
                 Effect::Publish(publishing) => walk.publish(publishing).await,
                 Effect::Mark(marking) => walk.mark(marking).await,
@@ -113,7 +124,7 @@ impl<H: Handler> Processor<H> {
         &self,
         key: &DocumentKey,
         over: Option<&Version>,
-        document: &postrider_core::receiving::Document<Json>,
+        document: &Document<Json>,
     ) -> std::result::Result<Version, WriteError> {
         let written = self.format.write(document, self.clock.now())?;
         let draft = Draft { json: written.json, due: written.due, revision: Revision(Uuid::new_v4()) };
@@ -123,15 +134,19 @@ impl<H: Handler> Processor<H> {
         }
     }
 
-    /// Sends outputs, but for those that have expired.
+    /// Sends outputs. Those that have expired are not sent, and nobody processes them: their tokens go.
     pub(super) async fn send(&self, outputs: &[Output]) -> Result<()> {
         let now = self.clock.now();
-        let messages: Vec<_> = outputs.iter().map(Output::message).collect::<Result<_>>()?;
-        let alive: Vec<_> =
-            messages.into_iter().filter(|message| message.expires_at.is_none_or(|at| at > now)).collect();
+        let (expired, alive): (Vec<_>, Vec<_>) = outputs.iter().partition(|output| output.has_expired(now));
+        if let Memory::Tokens(tokens) = &self.memory {
+            for token in expired.into_iter().filter_map(Output::token) {
+                tokens.consume(token).await?;
+            }
+        }
+        let messages: Vec<_> = alive.into_iter().map(Output::message).collect::<Result<_>>()?;
         match &self.outlet {
-            _ if alive.is_empty() => Ok(()),
-            Some(outlet) => outlet.send(alive).await,
+            _ if messages.is_empty() => Ok(()),
+            Some(outlet) => outlet.send(messages).await,
             None => Err(Error::new(ErrorKind::Config, no_broker())),
         }
     }
@@ -149,6 +164,8 @@ struct Walk<'p, H> {
     processor: &'p Processor<H>,
     key: &'p DocumentKey,
     delivery: Option<&'p Delivery>,
+    /// The tokens that this run's outputs have, those with a time of their own included.
+    tokens: Vec<Uuid>,
     /// What failed.
     error: Option<Error>,
 }
@@ -167,8 +184,8 @@ impl<H: Handler> Walk<'_, H> {
     }
 
     async fn check(&mut self, checking: Checking<Json>) -> Next {
-        let Some(known) = &self.processor.known else { return Ok(checking.lapsed(Lapse::Away)) };
-        match known.ask(&self.processor.format.consumer, *checking.id()).await {
+        let Processor { memory, format, .. } = self.processor;
+        match memory.ask(&format.consumer, *checking.id(), checking.token().copied()).await {
             Ok(Asked::Is(known)) => Ok(checking.answered(known)),
             Ok(Asked::TooOld) => Err(Processed::TooOld),
             Err(error) => Ok(checking.lapsed(self.lapse(error))),
@@ -184,14 +201,14 @@ impl<H: Handler> Walk<'_, H> {
         }
         let (state, messages) = self.result(delivery, found.state).await.map_err(Processed::Failed)?;
         let now = self.processor.clock.now();
-        let is_later = |message: &postrider_core::Message| message.deliver_at.is_some_and(|at| at > now);
-        let (later, at_once): (Vec<_>, Vec<_>) = messages.iter().partition(|message| is_later(message));
-        let state = State {
-            state,
-            later: found.later.into_iter().chain(later.into_iter().map(Output::of)).collect(),
-            floor: found.floor,
-        };
-        let outputs: Vec<_> = at_once.into_iter().map(Output::of).collect();
+        let has_token = matches!(self.processor.memory, Memory::Tokens(_));
+        let output = |message| if has_token { Output::of(message).with(stamped(now)) } else { Output::of(message) };
+        let outputs: Vec<_> = messages.iter().map(output).collect();
+        self.tokens = outputs.iter().filter_map(Output::token).collect();
+        let is_later = |output: &Output| output.deliver_at().is_some_and(|at| at > now);
+        let (later, outputs): (Vec<_>, Vec<_>) = outputs.into_iter().partition(is_later);
+        let later = found.later.into_iter().chain(later).collect();
+        let state = State { state, later, floor: found.floor };
         let attempt = Attempt::at(now);
         Ok(if outputs.is_empty() {
             handling.handled_without_outputs(attempt, state, outputs)
@@ -227,6 +244,20 @@ impl<H: Handler> Walk<'_, H> {
         Ok((serde_json::to_value(&state)?, messages))
     }
 
+    async fn create(&mut self, creating: Creating<Json>) -> Next {
+        let Memory::Tokens(tokens) = &self.processor.memory else { return Ok(creating.lapsed(Lapse::Away)) };
+        let owner = Owner {
+            consumer: self.processor.format.consumer.clone(),
+            collection: self.key.collection().to_string(),
+            entity: self.key.name().to_owned(),
+            message: creating.id().0,
+        };
+        match tokens.create(&self.tokens, &owner, self.processor.clock.now()).await {
+            Ok(()) => Ok(creating.created(std::mem::take(&mut self.tokens))),
+            Err(error) => Ok(creating.lapsed(self.lapse(error))),
+        }
+    }
+
     async fn write(&mut self, writing: Writing<Json>) -> Next {
         match self.processor.put(self.key, writing.over(), writing.document()).await {
             Ok(version) => Ok(writing.written(version)),
@@ -251,16 +282,18 @@ impl<H: Handler> Walk<'_, H> {
     }
 
     async fn mark(&mut self, marking: Marking<Json>) -> Next {
-        let (processor, now) = (self.processor, self.processor.clock.now());
-        match (marking.mark(), &processor.known) {
+        let Processor { memory, format, clock, .. } = self.processor;
+        let marked = match (marking.mark(), memory) {
             // The consumer acknowledges, by what comes out of this.
-            (Mark::Acknowledge, _) => Ok(marking.done()),
-            (Mark::Remember(id), Some(known)) => match known.remember(&processor.format.consumer, *id, now).await {
-                Ok(()) => Ok(marking.done()),
-                Err(WriteError::Failed(error)) => Ok(marking.lapsed(self.lapse(error))),
-                Err(WriteError::Conflict | WriteError::TooLarge { .. }) => Ok(marking.lapsed(Lapse::Away)),
-            },
-            _ => Ok(marking.lapsed(Lapse::Away)),
+            (Mark::Acknowledge, _) => Ok(()),
+            (Mark::Remember(id), Memory::KnownIds(known)) => known.remember(&format.consumer, *id, clock.now()).await,
+            (Mark::Activate(made), Memory::Tokens(tokens)) => tokens.activate(made).await,
+            (Mark::Consume(token), Memory::Tokens(tokens)) => tokens.consume(*token).await,
+            _ => return Ok(marking.lapsed(Lapse::Away)),
+        };
+        match marked {
+            Ok(()) => Ok(marking.done()),
+            Err(error) => Ok(marking.lapsed(self.lapse(error))),
         }
     }
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 use postrider::brokers::memory::MemoryBroker;
 use postrider::documents::memory::MemoryDocuments;
 use postrider::{
-    Delivery, DestinationTemplate, EntityKey, Handler, KnownIds, Message, MessageId, Outputs, Processor, Timestamp,
+    Delivery, DestinationTemplate, EntityKey, Handler, KnownIds, Message, MessageId, Outputs, Processor, TOKEN_HEADER,
+    Timestamp, Tokens,
 };
 use postrider_core::{Collection, DocumentKey, DocumentStore};
 use serde::{Deserialize, Serialize};
@@ -62,9 +63,12 @@ pub const DAY: Duration = Duration::from_secs(86_400);
 pub enum Mode {
     InDocument,
     KnownIds,
+    Tokens,
 }
 
-pub const MODES: [Mode; 2] = [Mode::InDocument, Mode::KnownIds];
+pub const MODES: [Mode; 3] = [Mode::InDocument, Mode::KnownIds, Mode::Tokens];
+/// Those in which something is remembered, and forgotten.
+pub const REMEMBERING: [Mode; 2] = [Mode::InDocument, Mode::KnownIds];
 
 pub struct Scene {
     pub mode: Mode,
@@ -94,8 +98,13 @@ impl Scene {
         let builder = match self.mode {
             Mode::InDocument => builder,
             Mode::KnownIds => builder.known_ids(KnownIds::new(Arc::clone(&self.store), 7 * DAY).unwrap()),
+            Mode::Tokens => builder.tokens(self.tokens()),
         };
         builder.build().unwrap()
+    }
+
+    pub fn tokens(&self) -> Tokens {
+        Tokens::new(Arc::clone(&self.store)).unwrap()
     }
 
     pub fn now(&self) -> Timestamp {
@@ -106,12 +115,16 @@ impl Scene {
         self.now.fetch_add(i64::try_from(time.as_micros()).unwrap(), Ordering::SeqCst);
     }
 
-    /// A message for cart 7, made now.
-    pub fn delivery(&self, item: &str) -> Delivery {
+    /// A message for cart 7, made now, with a token where one is needed.
+    pub async fn delivery(&self, item: &str) -> Delivery {
         let milliseconds = u64::try_from(self.now().0 / 1_000).unwrap();
         let random: [u8; 10] = Uuid::new_v4().as_bytes()[6..].try_into().unwrap();
         let id = MessageId(Builder::from_unix_timestamp_millis(milliseconds, &random).into_uuid());
-        Message::new("carts.fill", item.to_owned()).key(7).id(id.0).into()
+        let message = Message::new("carts.fill", item.to_owned()).key(7).id(id.0);
+        match self.mode {
+            Mode::InDocument | Mode::KnownIds => message.into(),
+            Mode::Tokens => message.header(TOKEN_HEADER, self.tokens().issue().await.unwrap().to_string()).into(),
+        }
     }
 
     /// What is in cart 7.
@@ -140,7 +153,7 @@ impl Scene {
         let entries = document["entries"].as_array().cloned().unwrap_or_default();
         match self.mode {
             Mode::InDocument => entries.iter().filter(|entry| entry.get("outputs").is_some()).count(),
-            Mode::KnownIds => entries.len(),
+            Mode::KnownIds | Mode::Tokens => entries.len(),
         }
     }
 }
