@@ -17,6 +17,8 @@ use super::records::{FORMAT, draft, key, read};
 /// The header in which a message carries its token.
 pub const TOKEN_HEADER: &str = "postrider-token";
 
+/// When a valid token is due: never, so that it can be counted and is not swept.
+const WHILE_VALID: Option<Timestamp> = Some(Timestamp::NEVER);
 /// How often a token is looked at again that somebody else is changing.
 const TRIES: usize = 8;
 
@@ -112,7 +114,7 @@ impl Tokens {
     pub async fn issue(&self) -> Result<Token> {
         let token = Token(Uuid::now_v7());
         let record = Record { format: FORMAT, state: State::Active, owner: None };
-        match self.store.create(&self.key(token)?, &draft(&record, None)?).await {
+        match self.store.create(&self.key(token)?, &draft(&record, WHILE_VALID)?).await {
             Ok(_) => Ok(token),
             Err(error) => Err(failed(error)),
         }
@@ -124,6 +126,17 @@ impl Tokens {
     /// When the store fails, or it is not known.
     pub async fn revoke(&self, token: Token) -> Result<()> {
         self.change(token, |_| Change::Delete).await
+    }
+
+    /// The tokens that exist, the oldest first, from behind `after`, at most so many: those of messages that were not
+    /// processed yet. One that stays is of a message that was lost on its way, or given up.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn outstanding(&self, after: Option<Token>, at_most: usize) -> Result<Vec<Token>> {
+        let after = after.map(|after| self.key(after)).transpose()?;
+        let page = self.store.due(&self.collection, Timestamp::NEVER, after.as_ref(), at_most).await?;
+        Ok(page.iter().filter_map(|key| Uuid::parse_str(key.name()).ok()).map(Token).collect())
     }
 
     /// Makes tokens that are not valid yet.
@@ -215,7 +228,7 @@ impl Tokens {
             Change::None => Ok(()),
             Change::Activate => {
                 let record = Record { format: FORMAT, state: State::Active, owner: None };
-                self.store.replace(key, &stored.version, &draft(&record, None)?).await.map(drop)
+                self.store.replace(key, &stored.version, &draft(&record, WHILE_VALID)?).await.map(drop)
             }
             Change::Delete => self.store.delete(key, &stored.version).await,
         }

@@ -3,5 +3,8 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 mod ages;
+mod gates;
+mod meeting;
 mod once;
 mod scene;
+mod tokens;

@@ -10,9 +10,11 @@ use postrider::{
     Delivery, DestinationTemplate, EntityKey, Handler, KnownIds, Message, MessageId, Outputs, Processor, TOKEN_HEADER,
     Timestamp, Tokens,
 };
-use postrider_core::{Collection, DocumentKey, DocumentStore};
+use postrider_core::{Broker, Collection, DocumentKey, DocumentStore};
 use serde::{Deserialize, Serialize};
 use uuid::{Builder, Uuid};
+
+use crate::gates::{GatedBroker, GatedStore};
 
 /// What a message of the tests does, by its payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +41,10 @@ impl Handler for Carts {
             "panic" => panic!("the handler is wrong"),
             "hang" => std::future::pending().await,
             "quiet" => {}
+            "expired" => {
+                let offer = Message::new("carts.offered", "late").key(7).expires_at(Timestamp(NOON.0 - 1));
+                out.send(offer).map_err(|error| error.to_string())?;
+            }
             "later" => {
                 let reminder =
                     Message::new("carts.reminded", "later").key(7).deliver_at(Timestamp(NOON.0 + 3_600_000_000));
@@ -87,9 +93,18 @@ impl Scene {
     }
 
     pub fn processor(&self) -> Processor<Carts> {
+        self.processor_over(Arc::clone(&self.store), Arc::clone(&self.broker) as Arc<dyn Broker>)
+    }
+
+    /// A processor whose every call waits until it is polled once more.
+    pub fn gated(&self) -> Processor<Carts> {
+        let store = Arc::new(GatedStore(Arc::clone(&self.store)));
+        self.processor_over(store, Arc::new(GatedBroker(Arc::clone(&self.broker))))
+    }
+
+    pub fn processor_over(&self, store: Arc<dyn DocumentStore>, broker: Arc<dyn Broker>) -> Processor<Carts> {
         let now = Arc::clone(&self.now);
-        let broker = Arc::clone(&self.broker);
-        let builder = Processor::builder("carts", Arc::clone(&self.store), Carts)
+        let builder = Processor::builder("carts", Arc::clone(&store), Carts)
             .collection("carts")
             .broker(broker, DestinationTemplate::topic())
             .keep(7 * DAY)
@@ -97,8 +112,8 @@ impl Scene {
             .clock(move || Timestamp(now.load(Ordering::SeqCst)));
         let builder = match self.mode {
             Mode::InDocument => builder,
-            Mode::KnownIds => builder.known_ids(KnownIds::new(Arc::clone(&self.store), 7 * DAY).unwrap()),
-            Mode::Tokens => builder.tokens(self.tokens()),
+            Mode::KnownIds => builder.known_ids(KnownIds::new(store, 7 * DAY).unwrap()),
+            Mode::Tokens => builder.tokens(Tokens::new(store).unwrap()),
         };
         builder.build().unwrap()
     }
@@ -130,7 +145,7 @@ impl Scene {
     /// What is in cart 7.
     pub async fn items(&self) -> Vec<String> {
         let Some(document) = self.document().await else { return Vec::new() };
-        serde_json::from_value::<Cart>(document["state"].clone()).unwrap().items
+        serde_json::from_value::<Option<Cart>>(document["state"].clone()).unwrap().unwrap_or_default().items
     }
 
     /// The document of cart 7.
@@ -145,6 +160,15 @@ impl Scene {
         let payload =
             |outgoing: &postrider_core::Outgoing| String::from_utf8_lossy(&outgoing.message.payload).into_owned();
         self.broker.messages().iter().map(payload).collect()
+    }
+
+    pub fn makes_tokens(&self) -> bool {
+        self.mode == Mode::Tokens
+    }
+
+    /// How many tokens there are.
+    pub async fn tokens_left(&self) -> usize {
+        self.tokens().outstanding(None, 1_000).await.unwrap().len()
     }
 
     /// What is left to do in cart 7, and how many known ids there are.
