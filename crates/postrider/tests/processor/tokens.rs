@@ -130,3 +130,20 @@ async fn an_output_with_a_time_of_its_own_keeps_its_token_until_then() {
     assert!(totals(&scene).process(&delivered(&scene)[0]).await.is_over());
     assert_eq!(scene.tokens_left().await, 0);
 }
+
+#[tokio::test]
+async fn a_token_that_was_used_does_not_come_back_when_its_output_is_sent_again() {
+    let broker = MemoryBroker::recording().with_script(|_, nth| match nth {
+        0 => Answer::LoseReply,
+        _ => Answer::Accept,
+    });
+    let scene = Scene::over(Mode::Tokens, Arc::new(MemoryDocuments::new()), broker);
+    let (book, totals) = (scene.delivery("book").await, totals(&scene));
+    assert!(!scene.processor().process(&book).await.is_over());
+    assert!(matches!(totals.process(&delivered(&scene)[0]).await, Processed::Applied));
+    assert!(matches!(scene.processor().process(&book).await, Processed::Resumed));
+    let sent = delivered(&scene);
+    assert_eq!((sent.len(), sent[0].token()), (2, sent[1].token()));
+    assert!(matches!(totals.process(&sent[1]).await, Processed::Repeat));
+    assert_eq!(scene.tokens_left().await, 0);
+}
