@@ -7,8 +7,8 @@ use std::time::Duration;
 use postrider::brokers::memory::MemoryBroker;
 use postrider::documents::memory::MemoryDocuments;
 use postrider::{
-    Delivery, DestinationTemplate, EntityKey, Handler, KnownIds, Message, MessageId, Outputs, Processor, TOKEN_HEADER,
-    Timestamp, Tokens,
+    Delivery, DestinationTemplate, EntityKey, Handler, KnownIds, Message, MessageId, Outputs, Processor,
+    ProcessorBuilder, TOKEN_HEADER, Timestamp, Tokens,
 };
 use postrider_core::{Broker, Collection, DocumentKey, DocumentStore};
 use serde::{Deserialize, Serialize};
@@ -103,6 +103,10 @@ impl Scene {
     }
 
     pub fn processor_over(&self, store: Arc<dyn DocumentStore>, broker: Arc<dyn Broker>) -> Processor<Carts> {
+        self.builder_over(store, broker).build().unwrap()
+    }
+
+    pub fn builder_over(&self, store: Arc<dyn DocumentStore>, broker: Arc<dyn Broker>) -> ProcessorBuilder<Carts> {
         let now = Arc::clone(&self.now);
         let builder = Processor::builder("carts", Arc::clone(&store), Carts)
             .collection("carts")
@@ -110,12 +114,11 @@ impl Scene {
             .keep(7 * DAY)
             .handler_timeout(Duration::from_millis(50))
             .clock(move || Timestamp(now.load(Ordering::SeqCst)));
-        let builder = match self.mode {
+        match self.mode {
             Mode::InDocument => builder,
             Mode::KnownIds => builder.known_ids(KnownIds::new(store, 7 * DAY).unwrap()),
             Mode::Tokens => builder.tokens(Tokens::new(store).unwrap()),
-        };
-        builder.build().unwrap()
+        }
     }
 
     pub fn tokens(&self) -> Tokens {

@@ -147,3 +147,24 @@ async fn a_token_that_was_used_does_not_come_back_when_its_output_is_sent_again(
     assert!(matches!(totals.process(&sent[1]).await, Processed::Repeat));
     assert_eq!(scene.tokens_left().await, 0);
 }
+
+#[tokio::test]
+async fn a_sweep_leaves_what_a_committed_message_still_needs() {
+    let scene = Scene::new(Mode::Tokens);
+    let book = scene.delivery("book").await;
+    let gated = scene.gated();
+    let mut running = Box::pin(gated.process(&book));
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    while scene.document().await.is_none() {
+        let _ = std::future::Future::poll(running.as_mut(), &mut context);
+    }
+    drop(running);
+    scene.passes(Duration::from_secs(7_200));
+    let patient = scene.builder_over(Arc::clone(&scene.store), Arc::clone(&scene.broker) as _);
+    let patient = patient.resume_after(Duration::from_secs(86_400)).build().unwrap();
+    let kept = patient.keep_up().await.unwrap();
+    assert_eq!((kept.finished, kept.swept), (0, 0));
+    assert!(matches!(scene.processor().process(&book).await, Processed::Resumed));
+    assert!(matches!(totals(&scene).process(&delivered(&scene)[0]).await, Processed::Applied));
+    assert_eq!(scene.tokens_left().await, 0);
+}
