@@ -15,6 +15,8 @@
 //! | `relay` | the relay inside the application: `Relay` |
 //! | `store-sqlite`, `store-postgres`, `store-mysql`, `store-memory` | what that relay reads: [`stores`] |
 //! | `broker-http`, `broker-nats`, `broker-kafka`, `broker-file`, `broker-stdout`, `broker-memory` | where it delivers to: `brokers` |
+//! | `processor` | messages processed once over documents: `Processor` |
+//! | `documents-memory` | where documents are kept: `documents` |
 //! | `testing` | for tests: what was enqueued, an outbox without a database, what would be delivered: `testing` |
 //!
 //! # Enqueue
@@ -223,6 +225,6 @@ pub use tokio_util::sync::CancellationToken;
 struct Readme;
 
 /// The Rust of the page on the receiving side.
-#[cfg(all(doctest, feature = "rusqlite"))]
+#[cfg(all(doctest, feature = "rusqlite", feature = "documents-memory", feature = "broker-memory"))]
 #[doc = include_str!("../../../docs/exactly-once.md")]
 struct ExactlyOnce;
