@@ -30,7 +30,7 @@ fn step(running: &mut Option<Running<'_>>) -> Option<Processed> {
 }
 
 /// Delivers until it is over.
-async fn deliver(scene: &Scene, delivery: &Delivery) {
+pub async fn deliver(scene: &Scene, delivery: &Delivery) {
     for _ in 0..50 {
         if scene.processor().process(delivery).await.is_over() {
             return;
@@ -40,7 +40,7 @@ async fn deliver(scene: &Scene, delivery: &Delivery) {
 }
 
 /// What holds once every message was delivered until it was over, and what was left behind is old enough for a sweep.
-async fn settled(scene: &Scene, items: &[&str], case: &str) {
+pub async fn settled(scene: &Scene, items: &[&str], case: &str) {
     if scene.makes_tokens() {
         scene.passes(Duration::from_secs(2 * 3_600));
         let _ = scene.processor().keep_up().await.unwrap();
