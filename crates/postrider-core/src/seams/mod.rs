@@ -2,6 +2,7 @@
 
 mod archive;
 mod broker;
+mod inbox;
 mod leases;
 mod operator;
 mod settler;
@@ -12,6 +13,7 @@ pub use archive::Archive;
 pub use broker::{
     Accepted, Attempt, Broker, BrokerProfile, Confirmation, Durability, Isolation, OrderInBatch, Outgoing, Published,
 };
+pub use inbox::{ConsumerStatus, Forgotten, InboxStatus, RefusedFilter, RefusedGroup, RefusedView};
 pub use leases::{Leases, Renewal};
 pub use operator::{
     DeadFilter, DeadGroup, DeliveredView, Explained, Finding, Held, HeldKey, LaneStatus, Level, Measured, MemberStatus,
