@@ -1,19 +1,17 @@
 //! What is forgotten, and what is refused from then on.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use postrider::{Message, Processed};
-use postrider_core::{Collection, DocumentKey, Draft, Revision, Timestamp};
+use postrider_core::{Draft, Revision, Timestamp};
 use uuid::Uuid;
 
 use crate::scene::{DAY, Mode, NOON, REMEMBERING, Scene};
 
 /// How many documents there are of known ids.
 async fn known(scene: &Scene) -> usize {
-    let collection = Collection::new("known_ids").unwrap();
-    let named = scene.store.due(&collection, Timestamp::NEVER, None, 1_000).await.unwrap();
+    let named = scene.store.due(&scene.collection("known"), Timestamp::NEVER, None, 1_000).await.unwrap();
     named.iter().filter(|key| !key.name().starts_with("floor")).count()
 }
 
@@ -74,7 +72,7 @@ async fn an_id_of_a_time_that_has_not_come_is_remembered_until_it_has() {
         let scene = Scene::new(mode);
         scene.passes(30 * DAY);
         let future = scene.delivery("future").await;
-        let now = Scene::over(mode, Arc::clone(&scene.store), postrider::brokers::memory::MemoryBroker::recording());
+        let now = scene.again();
         assert!(matches!(now.processor().process(&future).await, Processed::Applied));
         now.passes(8 * DAY);
         now.processor().keep_up().await.unwrap();
@@ -108,7 +106,7 @@ async fn a_document_that_is_not_of_this_processor_is_an_error_and_stays_as_it_is
     ];
     for (json, why) in documents {
         let scene = Scene::new(Mode::InDocument);
-        let key = DocumentKey::new(&Collection::new("carts").unwrap(), "7").unwrap();
+        let key = scene.cart();
         let draft = Draft {
             json: Bytes::from_static(json.as_bytes()),
             due: Some(NOON),
@@ -126,10 +124,10 @@ async fn a_document_that_is_not_of_this_processor_is_an_error_and_stays_as_it_is
 #[tokio::test]
 async fn a_state_that_the_handler_does_not_know_fails_the_message() {
     let scene = Scene::new(Mode::InDocument);
-    let key = DocumentKey::new(&Collection::new("carts").unwrap(), "7").unwrap();
+    let key = scene.cart();
     let json = Bytes::from_static(b"{\"format\":1,\"consumer\":\"carts\",\"state\":{\"items\":7}}");
     let draft = Draft { json, due: None, revision: Revision(Uuid::from_u128(1)) };
     scene.store.create(&key, &draft).await.unwrap();
     let processed = scene.processor().process(&scene.delivery("book").await).await;
-    assert!(processed.to_string().contains("carts/7 is not one of this handler"), "{processed}");
+    assert!(processed.to_string().contains("/7 is not one of this handler"), "{processed}");
 }

@@ -11,7 +11,7 @@ use postrider_core::{DocumentStore, ErrorKind};
 use postrider_testkit::troubled_documents::{Trouble, TroubledDocuments};
 
 use crate::meeting::{deliver, settled};
-use crate::scene::{MODES, Scene};
+use crate::scene::{MODES, Mode, Scene};
 
 const TROUBLES: [Trouble; 7] = [
     Trouble::FailBefore(ErrorKind::Unavailable),
@@ -41,26 +41,29 @@ fn troubled(
 #[tokio::test]
 async fn trouble_at_any_call_costs_another_delivery_and_nothing_else() {
     for mode in MODES {
-        for trouble in TROUBLES {
-            for at in 0.. {
-                let scene = Scene::over(mode, Arc::new(MemoryDocuments::new()), MemoryBroker::recording());
-                let book = scene.delivery("book").await;
-                let calls = Arc::new(AtomicUsize::new(0));
-                let store = troubled(Arc::clone(&scene.store), at, trouble, Arc::clone(&calls));
-                let processor = scene.processor_over(store, Arc::clone(&scene.broker) as _);
-                let case = format!("{mode:?}: {trouble:?} at call {at}");
-                // One that hangs is dropped, as by a consumer that dies.
-                let limit = Duration::from_millis(20);
-                drop(tokio::time::timeout(limit, processor.process(&book)).await);
-                let all = calls.load(Ordering::SeqCst);
-                deliver(&scene, &book).await;
-                let repeat = scene.processor().process(&book).await;
-                assert!(matches!(repeat, postrider::Processed::Repeat), "{case}: {repeat}");
-                settled(&scene, &["book"], &case).await;
-                if all <= at {
-                    assert!(at >= 3, "{case}: too few calls to be all of them");
-                    break;
-                }
+        at_any_call(mode, &(Arc::new(MemoryDocuments::new()) as _), &TROUBLES, Duration::from_millis(20)).await;
+    }
+}
+
+/// A delivery in each trouble at each call, which ends within `limit` or is dropped, as by a consumer that dies.
+pub async fn at_any_call(mode: Mode, store: &Arc<dyn DocumentStore>, troubles: &[Trouble], limit: Duration) {
+    for trouble in troubles {
+        for at in 0.. {
+            let scene = Scene::over(mode, Arc::clone(store), MemoryBroker::recording());
+            let book = scene.delivery("book").await;
+            let calls = Arc::new(AtomicUsize::new(0));
+            let in_trouble = troubled(Arc::clone(store), at, *trouble, Arc::clone(&calls));
+            let processor = scene.processor_over(in_trouble, Arc::clone(&scene.broker) as _);
+            drop(tokio::time::timeout(limit, processor.process(&book)).await);
+            let all = calls.load(Ordering::SeqCst);
+            let case = format!("{mode:?}: {trouble:?} at call {at}");
+            deliver(&scene, &book).await;
+            let repeat = scene.processor().process(&book).await;
+            assert!(matches!(repeat, postrider::Processed::Repeat), "{case}: {repeat}");
+            settled(&scene, &["book"], &case).await;
+            if all <= at {
+                assert!(at >= 3, "{case}: too few calls to be all of them");
+                break;
             }
         }
     }

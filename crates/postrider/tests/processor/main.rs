@@ -8,4 +8,5 @@ mod gates;
 mod meeting;
 mod once;
 mod scene;
+mod stores;
 mod tokens;

@@ -119,26 +119,30 @@ async fn an_output_with_a_time_of_its_own_is_sent_then_and_keeps_nobody_waiting(
 #[tokio::test]
 async fn many_at_once_have_one_effect_each() {
     for mode in MODES {
-        let scene = Scene::new(mode);
-        let mut deliveries = Vec::new();
-        for n in 0..12 {
-            deliveries.push(scene.delivery(&format!("item {n}")).await);
-        }
-        let mut running = tokio::task::JoinSet::new();
-        for delivery in deliveries.iter().chain(&deliveries) {
-            let (processor, delivery) = (scene.processor(), delivery.clone());
-            running.spawn(async move {
-                while !processor.process(&delivery).await.is_over() {
-                    tokio::task::yield_now().await;
-                }
-            });
-        }
-        running.join_all().await;
-        let mut items = scene.items().await;
-        items.sort_unstable();
-        items.dedup();
-        assert_eq!((items.len(), scene.items().await.len(), scene.left().await), (12, 12, 0));
+        many_at_once(Scene::new(mode)).await;
     }
+}
+
+/// Twelve messages of one entity, each delivered twice, at once.
+pub async fn many_at_once(scene: Scene) {
+    let mut deliveries = Vec::new();
+    for n in 0..12 {
+        deliveries.push(scene.delivery(&format!("item {n}")).await);
+    }
+    let mut running = tokio::task::JoinSet::new();
+    for delivery in deliveries.iter().chain(&deliveries) {
+        let (processor, delivery) = (scene.processor(), delivery.clone());
+        running.spawn(async move {
+            while !processor.process(&delivery).await.is_over() {
+                tokio::task::yield_now().await;
+            }
+        });
+    }
+    running.join_all().await;
+    let mut items = scene.items().await;
+    items.sort_unstable();
+    items.dedup();
+    assert_eq!((items.len(), scene.items().await.len(), scene.left().await), (12, 12, 0));
 }
 
 #[tokio::test]

@@ -81,6 +81,8 @@ pub struct Scene {
     pub store: Arc<dyn DocumentStore>,
     pub broker: Arc<MemoryBroker>,
     now: Arc<AtomicI64>,
+    /// Every scene has collections of its own, so that many share a store.
+    mark: String,
 }
 
 impl Scene {
@@ -89,7 +91,23 @@ impl Scene {
     }
 
     pub fn over(mode: Mode, store: Arc<dyn DocumentStore>, broker: MemoryBroker) -> Self {
-        Self { mode, store, broker: Arc::new(broker), now: Arc::new(AtomicI64::new(NOON.0)) }
+        let mark = Uuid::new_v4().simple().to_string()[..12].to_owned();
+        Self { mode, store, broker: Arc::new(broker), now: Arc::new(AtomicI64::new(NOON.0)), mark }
+    }
+
+    /// The same shop at noon, with a broker of its own.
+    pub fn again(&self) -> Self {
+        let (broker, now) = (Arc::new(MemoryBroker::recording()), Arc::new(AtomicI64::new(NOON.0)));
+        Self { mode: self.mode, store: Arc::clone(&self.store), broker, now, mark: self.mark.clone() }
+    }
+
+    pub fn collection(&self, name: &str) -> Collection {
+        Collection::new(&format!("{name}-{}", self.mark)).unwrap()
+    }
+
+    /// The document of cart 7.
+    pub fn cart(&self) -> DocumentKey {
+        DocumentKey::new(&self.collection("carts"), "7").unwrap()
     }
 
     pub fn processor(&self) -> Processor<Carts> {
@@ -109,20 +127,26 @@ impl Scene {
     pub fn builder_over(&self, store: Arc<dyn DocumentStore>, broker: Arc<dyn Broker>) -> ProcessorBuilder<Carts> {
         let now = Arc::clone(&self.now);
         let builder = Processor::builder("carts", Arc::clone(&store), Carts)
-            .collection("carts")
+            .collection(self.collection("carts").as_str())
             .broker(broker, DestinationTemplate::topic())
             .keep(7 * DAY)
             .handler_timeout(Duration::from_millis(50))
             .clock(move || Timestamp(now.load(Ordering::SeqCst)));
         match self.mode {
             Mode::InDocument => builder,
-            Mode::KnownIds => builder.known_ids(KnownIds::new(store, 7 * DAY).unwrap()),
-            Mode::Tokens => builder.tokens(Tokens::new(store).unwrap()),
+            Mode::KnownIds => {
+                builder.known_ids(KnownIds::new(store, 7 * DAY).unwrap().collection(self.collection("known")))
+            }
+            Mode::Tokens => builder.tokens(self.tokens_in(store)),
         }
     }
 
     pub fn tokens(&self) -> Tokens {
-        Tokens::new(Arc::clone(&self.store)).unwrap()
+        self.tokens_in(Arc::clone(&self.store))
+    }
+
+    fn tokens_in(&self, store: Arc<dyn DocumentStore>) -> Tokens {
+        Tokens::new(store).unwrap().collection(self.collection("tokens"))
     }
 
     pub fn now(&self) -> Timestamp {
@@ -153,8 +177,7 @@ impl Scene {
 
     /// The document of cart 7.
     pub async fn document(&self) -> Option<serde_json::Value> {
-        let key = DocumentKey::new(&Collection::new("carts").unwrap(), "7").unwrap();
-        let stored = self.store.load(&key).await.unwrap()?;
+        let stored = self.store.load(&self.cart()).await.unwrap()?;
         Some(serde_json::from_slice(&stored.json).unwrap())
     }
 

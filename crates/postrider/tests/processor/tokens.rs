@@ -30,7 +30,8 @@ impl Handler for Totals {
 }
 
 fn totals(scene: &Scene) -> Processor<Totals> {
-    let builder = Processor::builder("totals", Arc::clone(&scene.store), Totals).collection("totals");
+    let builder =
+        Processor::builder("totals", Arc::clone(&scene.store), Totals).collection(scene.collection("totals").as_str());
     builder.broker(Arc::clone(&scene.broker) as _, DestinationTemplate::topic()).tokens(scene.tokens()).build().unwrap()
 }
 
