@@ -46,7 +46,7 @@ async fn a_missing_right_is_told_with_role_right_object_and_the_grant_that_mends
     let lacks = format!("the role \"{relay}\" lacks the right to insert on \"public\".\"postrider_outbox\"");
     run.ends(2).says(&[&lacks, &format!("`grant postrider_writer to \"{relay}\"`")]);
     // What is printed works: right by right, until there is an answer.
-    for arguments in [&["status"][..], &enqueue, &["prune", "--dead", "1d"]] {
+    for arguments in [&["status"][..], &enqueue, &["prune", "--dead", "1d"], &["inbox"]] {
         let mut rounds = 0;
         loop {
             let run = verb(&bare, arguments);
