@@ -1,12 +1,7 @@
 //! What an inbox is asked, and what it answers, whichever database it is in.
 
-#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
-use std::collections::BTreeMap;
-
 pub use postrider_core::Forgotten;
 use postrider_core::receiving::{Advance, Numbering, Sequence};
-#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
-use postrider_core::{ConsumerStatus, Measured, Timestamp};
 use postrider_core::{Message, MessageId};
 
 use crate::dialog::Value;
@@ -128,72 +123,5 @@ impl Forget {
     /// A round that forgets what was handled longer ago than `keep`, at most so many records of either kind.
     pub fn after(keep: std::time::Duration, at_most: u32) -> Self {
         Self { keep_ms: i64::try_from(keep.as_millis()).unwrap_or(i64::MAX), at_most }
-    }
-}
-
-/// The newest records of one consumer.
-#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
-#[derive(Debug)]
-pub(crate) struct Newest {
-    pub(crate) consumer: String,
-    pub(crate) count: u64,
-    pub(crate) last: Timestamp,
-}
-
-/// What each consumer received, of its newest records and of how many messages it refused. Where as many records were
-/// looked at as the look takes, there may be more.
-#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
-pub(crate) fn consumers(newest: Vec<Newest>, refused: Vec<(String, u64)>, bound: u32) -> Vec<ConsumerStatus> {
-    let looked_at: u64 = newest.iter().map(|newest| newest.count).sum();
-    let measured = |count| match looked_at < u64::from(bound) {
-        true => Measured::Exact(count),
-        false => Measured::Estimated(count),
-    };
-    let mut consumers = BTreeMap::new();
-    for Newest { consumer, count, last } in newest {
-        let status = ConsumerStatus { consumer, remembered: measured(count), last: Some(last), refused: 0 };
-        consumers.insert(status.consumer.clone(), status);
-    }
-    for (consumer, refused) in refused {
-        let unknown = || ConsumerStatus { consumer: consumer.clone(), remembered: measured(0), last: None, refused: 0 };
-        consumers.entry(consumer.clone()).or_insert_with(unknown).refused = refused;
-    }
-    consumers.into_values().collect()
-}
-
-/// The moment of the lowest id that is remembered; none where nothing was forgotten yet.
-#[cfg(any(feature = "sqlite", feature = "mysql"))]
-pub(crate) fn moment_of(oldest: &str) -> Option<Timestamp> {
-    let digits: String = oldest.chars().filter(char::is_ascii_hexdigit).take(12).collect();
-    let millis = i64::from_str_radix(&digits, 16).ok().filter(|millis| *millis > 0)?;
-    Some(Timestamp(millis.saturating_mul(1_000)))
-}
-
-#[cfg(all(test, any(feature = "sqlite", feature = "mysql")))]
-mod tests {
-    use super::*;
-
-    fn newest(consumer: &str, count: u64) -> Newest {
-        Newest { consumer: consumer.to_owned(), count, last: Timestamp(7) }
-    }
-
-    #[test]
-    fn what_was_counted_whole_is_exact_and_who_only_refused_is_there_too() {
-        let found = consumers(vec![newest("mail", 2), newest("billing", 3)], vec![("audit".to_owned(), 4)], 6);
-        let found: Vec<_> = found.iter().map(|one| (one.consumer.as_str(), one.remembered, one.refused)).collect();
-        let exact = Measured::Exact;
-        assert_eq!(found, [("audit", exact(0), 4), ("billing", exact(3), 0), ("mail", exact(2), 0)]);
-    }
-
-    #[test]
-    fn where_the_look_was_full_there_may_be_more() {
-        let found = consumers(vec![newest("mail", 6)], vec![("mail".to_owned(), 1)], 6);
-        assert_eq!((found.len(), found[0].remembered, found[0].refused), (1, Measured::Estimated(6), 1));
-    }
-
-    #[test]
-    fn the_lowest_id_tells_its_moment_and_the_first_one_of_all_none() {
-        assert_eq!(moment_of("00000000-0000-0000-0000-000000000000"), None);
-        assert_eq!(moment_of("0192d6f4-5c00-0000-0000-000000000000"), Some(Timestamp(0x0192_d6f4_5c00 * 1_000)));
     }
 }

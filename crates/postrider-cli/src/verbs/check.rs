@@ -73,9 +73,8 @@ async fn opened_findings(config: &Config) -> postrider_core::Result<(Vec<Finding
     let mut operator = store.operator().await?;
     let mut findings = operator.check().await?;
     if config.inbox.is_some() {
-        findings.extend(
-            operator.check_inbox().await.unwrap_or_else(|error| vec![failed("inbox", &Failure::store(&error))]),
-        );
+        let found = operator.check_inbox().await;
+        findings.extend(found.unwrap_or_else(|error| vec![failed("inbox", &Failure::store(&error))]));
     }
     findings.extend(wiring::agree_on_lanes(config, &*store).err().map(|failure| failed("lanes", &failure)));
     // Where the doctor has found that nothing can be read, this cannot be either.

@@ -14,8 +14,10 @@ use super::dead::age;
 use super::explain::message_id;
 use super::inbox;
 use super::link::Link;
+use crate::consumers::{Newest, consumers};
 use crate::dialog::{Statement, Turn, Value};
-use crate::received::{Forget, Newest, consumers, moment_of};
+use crate::received::Forget;
+use crate::since::moment_of;
 
 /// Claims hold the row of the span until their transactions end, and new ones queue behind whoever waits for it.
 const BRIEFLY: &str = "set session innodb_lock_wait_timeout = 1";

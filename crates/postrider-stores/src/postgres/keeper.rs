@@ -13,8 +13,9 @@ use super::decode::{Moment, get, readable};
 use super::inbox;
 use super::link::{Link, Parameter};
 use super::operator::age;
+use crate::consumers::{Newest, consumers};
 use crate::dialog::{Statement, Turn, Value};
-use crate::received::{Forget, Newest, consumers};
+use crate::received::Forget;
 
 const SINCE: &str = "select oldest from {inbox_span} where one";
 

@@ -20,7 +20,7 @@ const FUNCTIONS: [&str; 2] = ["inbox_keep", "inbox_forget"];
 
 /// Who may not carry out a function, and whose it is.
 const EXECUTES: &str = "\
-select quote_ident(current_user) as role, quote_ident(pg_get_userbyid(p.proowner)) as owner,
+select current_user::text as role, pg_get_userbyid(p.proowner)::text as owner,
        p.oid::regprocedure::text as function
   from pg_proc p join pg_namespace n on n.oid = p.pronamespace
  where n.nspname = $1 and p.proname = $2 and not has_function_privilege(p.oid, 'execute') limit 1";
@@ -95,7 +95,7 @@ async fn not_executed(client: &Client, names: &Names, doing: &str, function: &st
     let parameters: [Parameter<'_>; 2] = [(&names.schema(), Type::TEXT), (&function, Type::TEXT)];
     let rows = client.query_typed(EXECUTES, &parameters).await.ok()?;
     let text = |column: &str| rows.first()?.try_get::<_, String>(column).ok();
-    let (role, owner, function) = (text("role")?, text("owner")?, text("function")?);
+    let (role, owner, function) = (identifier(&text("role")?), identifier(&text("owner")?), text("function")?);
     let what = format!("{doing}: the role {role} lacks the right to execute {function}");
     let step = format!(
         "run as {owner}: `grant execute on function {function} to {role}`; for the documented roles run anew what `postrider \

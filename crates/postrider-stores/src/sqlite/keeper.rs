@@ -13,9 +13,11 @@ use super::inbox;
 use super::link::{Done, Session, Statements};
 use super::settler::BREATH;
 use super::status::{message_id, text};
+use crate::consumers::{Newest, consumers};
 use crate::dialog::{Turn, Value};
 use crate::failures::micros;
-use crate::received::{Forget, Newest, consumers, moment_of};
+use crate::received::Forget;
+use crate::since::moment_of;
 
 /// Records of either kind that one transaction removes, so that it holds the write lock for moments only.
 const STRIDE: u32 = 200;

@@ -1,6 +1,6 @@
 //! What an application received through its own driver, kept by the operator's side and by a relay, on real servers.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test ends at the first surprise")]
+#![expect(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod applications;
 mod forgetting;
