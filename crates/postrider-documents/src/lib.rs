@@ -7,9 +7,12 @@
 //! | URL | feature | a write that was answered is |
 //! |---|---|---|
 //! | `memory:` | `memory` | in this process, until it ends |
+//! | `postgres://user:password@host/database` | `postgres` | on the primary's disk |
 
 #[cfg(feature = "memory")]
 pub mod memory;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 mod registry;
 
 pub use registry::{Backend, Open, Opening, backends, open};
