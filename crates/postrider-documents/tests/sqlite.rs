@@ -1,6 +1,6 @@
 //! Documents in SQLite pass the suite, and two processes share one file.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
