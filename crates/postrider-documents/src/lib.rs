@@ -7,9 +7,15 @@
 //! | URL | feature | a write that was answered is |
 //! |---|---|---|
 //! | `memory:` | `memory` | in this process, until it ends |
+//! | `postgres://user:password@host/database` | `postgres` | on the primary's disk |
+//! | `sqlite:///path/to/file.db` | `sqlite` | on the disk of this machine |
 
 #[cfg(feature = "memory")]
 pub mod memory;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 mod registry;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 
 pub use registry::{Backend, Open, Opening, backends, open};

@@ -46,7 +46,11 @@ macro_rules! backend {
     };
 }
 
-static BACKENDS: &[Backend] = &[backend!("memory", memory, &["memory"])];
+static BACKENDS: &[Backend] = &[
+    backend!("memory", memory, &["memory"]),
+    backend!("postgres", postgres, &["postgres", "postgresql"]),
+    backend!("sqlite", sqlite, &["sqlite"]),
+];
 
 /// Every backend that exists, built into this program or not.
 pub fn backends() -> &'static [Backend] {
