@@ -100,3 +100,11 @@ async fn passes(name: &str, url: &str) {
 async fn over_memory() {
     passes("memory", "memory:").await;
 }
+
+#[cfg(feature = "documents-postgres")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn over_postgresql() {
+    use postrider_testkit::servers::{installed, postgres::Postgres};
+    let Some(server) = installed("processors over PostgreSQL", Postgres::start().await) else { return };
+    passes("PostgreSQL", &server.url_for(&server.create_database().await.unwrap())).await;
+}
