@@ -11,21 +11,28 @@ use postrider_core::{DocumentStore, ErrorKind, Level, WriteError};
 use postrider_documents::open;
 use postrider_testkit::proxy::{Passage, Proxy};
 use postrider_testkit::servers::installed;
+use postrider_testkit::servers::pgbouncer::PgBouncer;
 use postrider_testkit::servers::postgres::{PASSWORD, Postgres};
 use postrider_testkit::suites::documents::{DocumentHarness, draft, key, run};
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 
-/// A server that the harnesses of one suite use one after the other.
+/// A database whose schemas the harnesses of one suite use one after the other.
 struct Server {
     postgres: Mutex<Postgres>,
+    database: String,
     is_away: AtomicBool,
+    places: AtomicUsize,
 }
 
 impl Server {
-    async fn start() -> Option<Arc<Self>> {
-        let postgres = Mutex::new(installed("documents in PostgreSQL", Postgres::start().await)?);
-        Some(Arc::new(Self { postgres, is_away: AtomicBool::new(false) }))
+    async fn start(isolation: &str) -> Option<Arc<Self>> {
+        let postgres = installed("documents in PostgreSQL", Postgres::start().await)?;
+        let database = postgres.create_database().await.unwrap();
+        let set = format!("alter database {database} set default_transaction_isolation = '{isolation}'");
+        postgres.psql("postgres", &set).await.unwrap();
+        let (is_away, places) = (AtomicBool::new(false), AtomicUsize::new(0));
+        Some(Arc::new(Self { postgres: Mutex::new(postgres), database, is_away, places }))
     }
 
     async fn stop(&self) {
@@ -56,17 +63,17 @@ struct Harness {
 }
 
 impl Harness {
-    async fn start(server: Arc<Server>, isolation: &str) -> Self {
+    async fn start(server: Arc<Server>) -> Self {
         server.bring_back().await;
-        let (prepared, empty) = {
+        let place = server.places.fetch_add(1, Ordering::SeqCst);
+        let [prepared, empty] = {
             let postgres = server.postgres.lock().await;
-            let [prepared, empty] =
-                [postgres.create_database().await.unwrap(), postgres.create_database().await.unwrap()];
-            let set = format!("alter database {prepared} set default_transaction_isolation = '{isolation}'");
-            postgres.psql("postgres", &set).await.unwrap();
-            (postgres.url_for(&prepared), postgres.url_for(&empty))
+            let schemas = format!("create schema prepared_{place}; create schema empty_{place}");
+            postgres.psql(&server.database, &schemas).await.unwrap();
+            let url = postgres.url_for(&server.database);
+            ["prepared", "empty"].map(|kind| format!("{url}?timeout=3&schema={kind}_{place}"))
         };
-        let harness = Self { server, prepared: format!("{prepared}?timeout=3"), empty: format!("{empty}?timeout=3") };
+        let harness = Self { server, prepared, empty };
         harness.client().await.prepare().await.unwrap();
         harness
     }
@@ -111,10 +118,10 @@ impl DocumentHarness for Harness {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn documents_in_postgres_pass_the_suite() {
-    let Some(server) = Server::start().await else { return };
     for isolation in ["read committed", "serializable"] {
+        let Some(server) = Server::start(isolation).await else { return };
         let suite = format!("postgres, {isolation}");
-        run(&suite, async || Harness::start(Arc::clone(&server), isolation).await).await.expect_success();
+        run(&suite, async || Harness::start(Arc::clone(&server)).await).await.expect_success();
     }
 }
 
@@ -205,6 +212,23 @@ async fn more_calls_than_connections_wait_for_their_turn() {
     }
     let open = "select count(*) from pg_stat_activity where application_name = 'postrider'";
     assert_eq!(server.psql("postgres", open).await.unwrap(), "1");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pooler_in_transaction_mode_may_stand_between() {
+    let Some(server) = installed("documents behind PgBouncer", Postgres::start().await) else { return };
+    let Some(pooler) = installed("documents behind PgBouncer", PgBouncer::start(&server, 1).await) else { return };
+    let (one, two) =
+        (open(&pooler.url_for("postgres")).await.unwrap(), open(&pooler.url_for("postgres")).await.unwrap());
+    one.prepare().await.unwrap();
+    assert!(two.check().await.unwrap().iter().all(|finding| finding.level == Level::Good));
+    for n in 0..20 {
+        let key = key(&format!("{n}"));
+        let version = one.create(&key, &draft("{}")).await.unwrap();
+        let changed = two.replace(&key, &version, &draft("[]")).await.unwrap();
+        assert!(matches!(one.replace(&key, &version, &draft("1")).await, Err(WriteError::Conflict)));
+        assert_eq!(one.load(&key).await.unwrap().unwrap().version, changed);
+    }
 }
 
 /// Every worker counts on until its own marks are in: after a write without an answer it looks whether it was its own.
