@@ -101,6 +101,13 @@ async fn over_memory() {
     passes("memory", "memory:").await;
 }
 
+#[cfg(feature = "documents-sqlite")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn over_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    passes("SQLite", &format!("sqlite://{}/documents.db", folder.path().display())).await;
+}
+
 #[cfg(feature = "documents-postgres")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn over_postgresql() {
