@@ -11,4 +11,5 @@ pub mod simulator;
 pub mod small_disk;
 pub mod suites;
 pub mod troubled;
+pub mod troubled_documents;
 pub mod verdict;

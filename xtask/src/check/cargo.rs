@@ -10,7 +10,7 @@ use crate::process::{run, tail};
 const LIMIT: Duration = Duration::from_secs(25 * 60);
 
 /// Crates whose features are choices of a user, so that each must build without the others.
-const CHOICES: [&str; 3] = ["postrider-stores", "postrider-brokers", "postrider"];
+const CHOICES: [&str; 4] = ["postrider-stores", "postrider-brokers", "postrider-documents", "postrider"];
 
 pub fn fmt(scene: &Scene<'_>) -> Result<Verdict> {
     let mut command = scene.tree.cargo();

@@ -32,7 +32,7 @@ const XTASK: &str = "xtask";
 const TORTURE: &str = "postrider-torture";
 
 /// Crates with one folder per backend; a folder must not know its neighbour.
-const BACKENDS: [&str; 2] = ["postrider-stores", "postrider-brokers"];
+const BACKENDS: [&str; 3] = ["postrider-stores", "postrider-brokers", "postrider-documents"];
 
 pub fn step(scene: &Scene<'_>) -> Result<Verdict> {
     let metadata = scene.tree.metadata()?;

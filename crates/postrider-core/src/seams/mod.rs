@@ -2,6 +2,8 @@
 
 mod archive;
 mod broker;
+mod documents;
+mod inbox;
 mod leases;
 mod operator;
 mod settler;
@@ -12,6 +14,10 @@ pub use archive::Archive;
 pub use broker::{
     Accepted, Attempt, Broker, BrokerProfile, Confirmation, Durability, Isolation, OrderInBatch, Outgoing, Published,
 };
+pub use documents::{
+    Collection, DocumentKey, DocumentProfile, DocumentStore, Draft, DueIndex, Revision, Stored, Version, WriteError,
+};
+pub use inbox::{ConsumerStatus, Forgotten, InboxStatus, RefusedFilter, RefusedGroup, RefusedView};
 pub use leases::{Leases, Renewal};
 pub use operator::{
     DeadFilter, DeadGroup, DeliveredView, Explained, Finding, Held, HeldKey, LaneStatus, Level, Measured, MemberStatus,

@@ -7,6 +7,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use postrider_core::{Attempt, Broker, Destination, Lane, Message, Outgoing, Term};
 
+use crate::suites::Exclusion;
+
 /// A message as the receiving side found it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Received {
@@ -32,15 +34,6 @@ pub enum Deduplication {
     ById,
     /// It does not.
     None,
-}
-
-/// A case that a broker can't pass by its nature.
-#[derive(Debug, Clone, Copy)]
-pub struct Exclusion {
-    /// The name of the case.
-    pub case: &'static str,
-    /// Why.
-    pub reason: &'static str,
 }
 
 /// One broker with a receiving side of its own, working when it is made.

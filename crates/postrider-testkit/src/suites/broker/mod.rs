@@ -12,18 +12,14 @@
 mod cases;
 mod faults;
 mod harness;
-mod report;
 
-pub use harness::{BrokerHarness, Deduplication, Exclusion, Received, message, outgoing};
-pub use report::Report;
+pub use harness::{BrokerHarness, Deduplication, Received, message, outgoing};
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
-/// How long one case may take.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub use super::{Exclusion, Report};
 
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -79,21 +75,8 @@ where
             report.excluded(name, exclusion.reason);
             continue;
         }
-        // A task of its own, so that a panic fails the case and not the run.
-        let running = tokio::spawn(case(harness));
-        let abort = running.abort_handle();
-        match tokio::time::timeout(PATIENCE, running).await {
-            Ok(Ok(())) => report.passed(name),
-            Ok(Err(panic)) => report.failed(name, &panic.to_string()),
-            Err(_) => {
-                abort.abort();
-                report.failed(name, "it did not end in time");
-            }
-        }
+        report.run(name, case(harness)).await;
     }
-    let exclusions = make().await.exclusions();
-    for exclusion in exclusions.iter().filter(|exclusion| !names().any(|name| name == exclusion.case)) {
-        report.failed(exclusion.case, "an exclusion names a case that does not exist");
-    }
+    report.refuse_unknown(make().await.exclusions(), names());
     report
 }

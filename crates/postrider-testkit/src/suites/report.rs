@@ -1,6 +1,20 @@
-//! What a suite found.
+//! What a suite found, and what it left out.
 
 use std::fmt;
+use std::future::Future;
+use std::time::Duration;
+
+/// How long one case may take.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A case that a backend can't pass by its nature.
+#[derive(Debug, Clone, Copy)]
+pub struct Exclusion {
+    /// The name of the case.
+    pub case: &'static str,
+    /// Why.
+    pub reason: &'static str,
+}
 
 /// The result of one suite against one backend.
 ///
@@ -19,16 +33,34 @@ impl Report {
         Self { suite, backend: backend.to_owned(), passed: Vec::new(), failed: Vec::new(), excluded: Vec::new() }
     }
 
-    pub(super) fn passed(&mut self, case: &'static str) {
-        self.passed.push(case);
-    }
-
-    pub(super) fn failed(&mut self, case: &str, why: &str) {
-        self.failed.push((case.to_owned(), why.to_owned()));
+    /// Runs one case, in a task of its own: a panic fails the case and not the run.
+    pub(super) async fn run(&mut self, case: &'static str, running: impl Future<Output = ()> + Send + 'static) {
+        let running = tokio::spawn(running);
+        let abort = running.abort_handle();
+        match tokio::time::timeout(PATIENCE, running).await {
+            Ok(Ok(())) => self.passed.push(case),
+            Ok(Err(panic)) => self.failed(case, &panic.to_string()),
+            Err(_) => {
+                abort.abort();
+                self.failed(case, "it did not end in time");
+            }
+        }
     }
 
     pub(super) fn excluded(&mut self, case: &'static str, why: &'static str) {
         self.excluded.push((case, why));
+    }
+
+    /// Fails what is to be left out and is no case.
+    pub(super) fn refuse_unknown(&mut self, exclusions: &[Exclusion], names: impl Iterator<Item = &'static str>) {
+        let names: Vec<&str> = names.collect();
+        for exclusion in exclusions.iter().filter(|exclusion| !names.contains(&exclusion.case)) {
+            self.failed(exclusion.case, "an exclusion names a case that does not exist");
+        }
+    }
+
+    fn failed(&mut self, case: &str, why: &str) {
+        self.failed.push((case.to_owned(), why.to_owned()));
     }
 
     /// The cases that passed.

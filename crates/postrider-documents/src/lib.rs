@@ -1,0 +1,21 @@
+//! Where the receiving side keeps documents: one folder per store with conditional writes, one feature each.
+//!
+//! [`open`] finds the backend of a URL in a static list; each backend reads its own options and refuses what it does not
+//! know. A store in a crate of its own needs none of this: it implements [`postrider_core::DocumentStore`] and is given to a
+//! processor as it is.
+//!
+//! | URL | feature | a write that was answered is |
+//! |---|---|---|
+//! | `memory:` | `memory` | in this process, until it ends |
+//! | `postgres://user:password@host/database` | `postgres` | on the primary's disk |
+//! | `sqlite:///path/to/file.db` | `sqlite` | on the disk of this machine |
+
+#[cfg(feature = "memory")]
+pub mod memory;
+#[cfg(feature = "postgres")]
+pub mod postgres;
+mod registry;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
+
+pub use registry::{Backend, Open, Opening, backends, open};
