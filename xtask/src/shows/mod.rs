@@ -30,6 +30,7 @@ mod mysql_kafka_5;
 mod mysql_kafka_6;
 mod receiving_1;
 mod receiving_2;
+mod receiving_4;
 mod receiving_5;
 mod receiving_6;
 mod step;
@@ -78,6 +79,7 @@ const SHOWS: &[&Show] = &[
     &mysql_kafka_6::SHOW,
     &receiving_1::SHOW,
     &receiving_2::SHOW,
+    &receiving_4::SHOW,
     &receiving_5::SHOW,
     &receiving_6::SHOW,
 ];
