@@ -166,3 +166,16 @@ async fn what_is_too_large_is_told_before_anything_happened() {
         assert_eq!((scene.items().await, scene.sent().len()), (vec!["book".to_owned()], 1));
     }
 }
+
+#[tokio::test]
+async fn of_two_messages_with_one_id_the_second_is_a_repeat_whatever_it_says() {
+    for mode in MODES {
+        let scene = Scene::new(mode);
+        let book = scene.delivery("book").await;
+        let mut other = book.clone();
+        other.message.payload = "pen".into();
+        assert!(matches!(scene.processor().process(&book).await, Processed::Applied));
+        assert!(matches!(scene.processor().process(&other).await, Processed::Repeat));
+        assert_eq!(scene.items().await, ["book"]);
+    }
+}
