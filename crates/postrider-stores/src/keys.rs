@@ -208,6 +208,14 @@ pub(crate) struct Texts {
     pub(crate) take_over: String,
 }
 
+/// Looks at a key with `first`, and goes on from what is there, or begins with it.
+pub(crate) fn look(first: String, begin: Begin, texts: Texts) -> Turn<Beginning> {
+    Turn::key(first, begin.name.values(), |found| match found {
+        Some(found) => go_on(begin, texts, found),
+        None => insert(begin, texts),
+    })
+}
+
 /// Begins with a key of which nothing is known: its row is inserted, and looked at where there is one.
 pub(crate) fn insert(begin: Begin, texts: Texts) -> Turn<Beginning> {
     let Begun::Started(epoch) = begin.decided(None) else { return Turn::Done(Beginning::Contended) };
@@ -222,7 +230,7 @@ pub(crate) fn insert(begin: Begin, texts: Texts) -> Turn<Beginning> {
 }
 
 /// Goes on from what is stored of a key.
-pub(crate) fn go_on(begin: Begin, texts: Texts, found: FoundKey) -> Turn<Beginning> {
+fn go_on(begin: Begin, texts: Texts, found: FoundKey) -> Turn<Beginning> {
     match begin.decided(Some(found)) {
         Begun::Started(epoch) => Turn::change(texts.take_over, begin.taken_over(epoch), move |taken| match taken {
             0 => Turn::key(texts.look, begin.name.values(), move |found| Turn::Done(lost(&begin, found))),

@@ -184,7 +184,14 @@ pub use driver::DieselAsync;
 pub use driver::{Diesel, DieselBackend};
 pub use enqueue::Enqueue;
 pub use error::{EnqueueError, NameError};
+#[cfg(all(
+    feature = "http-idempotency",
+    any(feature = "sqlx-postgres", feature = "sqlx-mysql", feature = "sqlx-sqlite")
+))]
+pub use idempotency::PooledKeys;
 pub use idempotency::{IdempotencyKeys, ScopedKey};
+#[cfg(feature = "http-idempotency")]
+pub use idempotency::{IdempotencyLayer, IdempotencyService, IdempotentRequest, KeyBackend};
 pub use inbox::{Inbox, InboxError, Seen};
 pub use migrate::{MigrateTarget, migrate};
 pub use outbox::Outbox;

@@ -132,6 +132,30 @@ impl Question for Answer {
     }
 }
 
+/// An answer that is handed back as the response that it is.
+#[cfg(feature = "http-idempotency")]
+#[derive(Debug)]
+pub struct Response(pub(crate) Answer);
+
+#[cfg(feature = "http-idempotency")]
+impl From<Response> for Answer {
+    fn from(Response(answer): Response) -> Self {
+        answer
+    }
+}
+
+#[cfg(feature = "http-idempotency")]
+impl Question for Response {
+    type Outcome = Option<StoredAnswer>;
+    type Answer = http::Response<http_body_util::Full<bytes::Bytes>>;
+
+    asked_by!(keys::answer);
+
+    fn answer(outcome: Option<StoredAnswer>) -> Result<Self::Answer, InboxError> {
+        <Answer as Question>::answer(outcome).map(crate::idempotency::response)
+    }
+}
+
 impl Question for Release {
     type Outcome = ();
     type Answer = ();

@@ -50,14 +50,12 @@ delete from {idempotency}
 pub fn begin(names: &Names, begin: Begin) -> Turn<Beginning> {
     let [insert, first, look, take_over] = [INSERT, LOOK, LOOK_AGAIN, TAKE_OVER].map(|sql| names.fill(sql));
     let texts = Texts { insert, look, take_over };
-    Turn::key(first, begin.name.values(), |found| match found {
-        Some(found) => keys::go_on(begin, texts, found),
-        None => keys::insert(begin, texts),
-    })
+    keys::look(first, begin, texts)
 }
 
 /// Stores an answer where the key is still the caller's.
-pub fn answer(names: &Names, answer: Answer) -> Turn<Option<StoredAnswer>> {
+pub fn answer(names: &Names, answer: impl Into<Answer>) -> Turn<Option<StoredAnswer>> {
+    let answer = answer.into();
     Turn::change(names.fill(ANSWER), answer.values(), |rows| Turn::Done(answer.taken_by(rows)))
 }
 

@@ -1,7 +1,7 @@
 //! Keys of requests: what an application asks of them in its own transaction, whichever driver sends it.
 //!
-//! A repeat ends no transaction: a row that is there is looked at. Nobody waits for the transaction that has the effect,
-//! which holds the row from its answer to its commit.
+//! A repeat ends no transaction, and waits for none that has the effect, which holds the row from its answer to its commit: a
+//! key is looked at before its row is inserted, because an insert waits, and what is held is not taken over.
 
 use postrider_core::Forgotten;
 
@@ -49,11 +49,12 @@ delete from {idempotency} k using old
 /// Whether a request may begin.
 pub fn begin(names: &Names, begin: Begin) -> Turn<Beginning> {
     let [insert, look, take_over] = [INSERT, LOOK, TAKE_OVER].map(|sql| names.fill(sql));
-    keys::insert(begin, Texts { insert, look, take_over })
+    keys::look(look.clone(), begin, Texts { insert, look, take_over })
 }
 
 /// Stores an answer where the key is still the caller's.
-pub fn answer(names: &Names, answer: Answer) -> Turn<Option<StoredAnswer>> {
+pub fn answer(names: &Names, answer: impl Into<Answer>) -> Turn<Option<StoredAnswer>> {
+    let answer = answer.into();
     Turn::change(names.fill(ANSWER), answer.values(), |rows| Turn::Done(answer.taken_by(rows)))
 }
 

@@ -45,7 +45,8 @@ pub fn begin(prefix: &str, begin: Begin) -> Turn<Beginning> {
 }
 
 /// Stores an answer where the key is still the caller's.
-pub fn answer(prefix: &str, answer: Answer) -> Turn<Option<StoredAnswer>> {
+pub fn answer(prefix: &str, answer: impl Into<Answer>) -> Turn<Option<StoredAnswer>> {
+    let answer = answer.into();
     Turn::change(named(ANSWER, prefix), answer.values(), |rows| Turn::Done(answer.taken_by(rows)))
 }
 

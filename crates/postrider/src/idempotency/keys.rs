@@ -11,6 +11,8 @@ use super::ScopedKey;
 use crate::error::NameError;
 use crate::inbox::{Inbox, InboxError};
 use crate::outbox::Outbox;
+#[cfg(feature = "http-idempotency")]
+use crate::question::Response;
 use crate::receive::Receive;
 
 /// How many keys one round of [`IdempotencyKeys::forget`] removes.
@@ -142,6 +144,20 @@ impl IdempotencyKeys {
     ) -> T::Received<StoredAnswer> {
         let answer = self.checked(answer).map(|answer| Answer { name: key.name(), epoch, answer });
         tx.ask(&self.tables, answer.map_err(InboxError::from))
+    }
+
+    /// [`answer`](Self::answer), handed back as the response that it is.
+    #[cfg(feature = "http-idempotency")]
+    pub(super) fn answer_as_response<T: Receive>(
+        &self,
+        tx: T,
+        key: &ScopedKey,
+        epoch: Epoch,
+        answer: Result<StoredAnswer, InboxError>,
+    ) -> T::Received<http::Response<http_body_util::Full<bytes::Bytes>>> {
+        let answer = answer.and_then(|answer| Ok(self.checked(answer)?));
+        let response = |answer| Response(Answer { name: key.name(), epoch, answer });
+        tx.ask(&self.tables, answer.map(response))
     }
 
     /// Lets the request begin again at once, inside `tx`: for a request whose effect is known to be rolled back.

@@ -213,7 +213,7 @@ fn options(isolation: MysqlIsolation) -> TxOpts {
 }
 
 /// Until somebody waits for a lock. The server answers from memory until nobody has asked for a tenth of a second.
-async fn until_waiting_on_mysql(watcher: &mut Conn) {
+pub async fn until_waiting_on_mysql(watcher: &mut Conn) {
     let waiting = "select count(*) from information_schema.innodb_trx where trx_state = 'LOCK WAIT'";
     while watcher.query_first::<i64, _>(waiting).await.unwrap() == Some(0) {
         tokio::time::sleep(Duration::from_millis(150)).await;

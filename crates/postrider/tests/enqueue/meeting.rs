@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, TxOpts};
 use postrider::{Begun, Epoch, IdempotencyKeys, InboxError, StoredAnswer};
 use rusqlite::{Connection, TransactionBehavior};
 use tokio_postgres::{Client, IsolationLevel, NoTls};
 
+use crate::contention::until_waiting_on_mysql;
 use crate::keys::{ASKED, created, key};
 use crate::{mysql, postgres, sqlite};
 
@@ -125,10 +125,7 @@ async fn on_mysql_a_request_waits_for_who_answers_and_gets_the_answer() {
     let url = database.url.clone();
     let second = tokio::spawn(async move { on_mysql(&url, MINUTE).await });
     let mut watcher = Conn::from_url(&database.url).await.unwrap();
-    let waiting = "select count(*) from information_schema.innodb_trx where trx_state = 'LOCK WAIT'";
-    while watcher.query_first::<i64, _>(waiting).await.unwrap() == Some(0) {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until_waiting_on_mysql(&mut watcher).await;
     tx.commit().await.unwrap();
     assert_eq!(second.await.unwrap().unwrap(), Begun::Replay(created("done")));
 }
