@@ -235,6 +235,13 @@ pub use tokio_util::sync::CancellationToken;
 struct Readme;
 
 /// The Rust of the page on the receiving side.
-#[cfg(all(doctest, feature = "rusqlite", feature = "documents-memory", feature = "broker-memory"))]
+#[cfg(all(
+    doctest,
+    feature = "rusqlite",
+    feature = "sqlx-sqlite",
+    feature = "documents-memory",
+    feature = "broker-memory",
+    feature = "http-idempotency"
+))]
 #[doc = include_str!("../../../docs/exactly-once.md")]
 struct ExactlyOnce;
