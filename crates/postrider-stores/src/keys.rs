@@ -156,7 +156,7 @@ impl Answer {
     }
 
     /// The answer where its row was there to take it, none where the key is not the caller's any more.
-    pub(crate) fn taken_by(self, rows: u64) -> Option<StoredAnswer> {
+    pub fn taken_by(self, rows: u64) -> Option<StoredAnswer> {
         (rows > 0).then_some(self.answer)
     }
 }
@@ -192,24 +192,24 @@ pub struct ForgetKeys {
 
 impl ForgetKeys {
     /// What came of a round that removed so many rows.
-    pub(crate) fn done(self, rows: u64) -> Forgotten {
+    pub fn done(self, rows: u64) -> Forgotten {
         Forgotten { records: rows, partitions: 0, more: rows >= u64::from(self.at_most) }
     }
 }
 
 /// How a database is asked whether a request may begin.
 #[derive(Debug, Clone)]
-pub(crate) struct Texts {
+pub struct Texts {
     /// Inserts the row where there is none.
-    pub(crate) insert: String,
+    pub insert: String,
     /// What is stored, the last commit of others included.
-    pub(crate) look: String,
+    pub look: String,
     /// The next epoch, where it is still the one before and there is no answer.
-    pub(crate) take_over: String,
+    pub take_over: String,
 }
 
 /// Looks at a key with `first`, and goes on from what is there, or begins with it.
-pub(crate) fn look(first: String, begin: Begin, texts: Texts) -> Turn<Beginning> {
+pub fn look(first: String, begin: Begin, texts: Texts) -> Turn<Beginning> {
     Turn::key(first, begin.name.values(), |found| match found {
         Some(found) => go_on(begin, texts, found),
         None => insert(begin, texts),
@@ -217,7 +217,7 @@ pub(crate) fn look(first: String, begin: Begin, texts: Texts) -> Turn<Beginning>
 }
 
 /// Begins with a key of which nothing is known: its row is inserted, and looked at where there is one.
-pub(crate) fn insert(begin: Begin, texts: Texts) -> Turn<Beginning> {
+pub fn insert(begin: Begin, texts: Texts) -> Turn<Beginning> {
     let Begun::Started(epoch) = begin.decided(None) else { return Turn::Done(Beginning::Contended) };
     let values = begin.inserted(epoch);
     Turn::change(texts.insert.clone(), values, move |inserted| match inserted {

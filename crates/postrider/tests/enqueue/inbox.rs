@@ -10,7 +10,6 @@ use crate::keys::{Asked, Reply};
 
 /// What an application asks its inbox in one transaction.
 #[derive(Clone)]
-#[expect(clippy::large_enum_variant, reason = "a handful of them, in tests")]
 pub enum Question {
     Seen(&'static str, MessageId),
     SeenBy(&'static str, &'static str, MessageId),
