@@ -12,6 +12,7 @@ on_every_database!(
     keys_count_for_their_caller,
     a_body_that_is_too_large_is_refused_and_takes_no_key,
     other_methods_are_passed_on,
+    a_long_path_has_its_keys_too,
     a_database_that_is_away_is_told,
 );
 
@@ -93,6 +94,17 @@ async fn other_methods_are_passed_on<S: Shop>() {
         let got = scene.send(get).await;
         assert_eq!((got.status, got.header("idempotent-replayed")), (StatusCode::OK, None));
     }
+}
+
+async fn a_long_path_has_its_keys_too<S: Shop>() {
+    let scene = Scene::<S>::fresh(&[]).await;
+    let send = async |end: char| {
+        let mut request = order();
+        *request.uri_mut() = format!("/orders/{}{end}", "x".repeat(300)).parse().unwrap();
+        scene.send(request).await.status
+    };
+    // There is no such order; what differs behind the beginning is another request.
+    assert_eq!((send('a').await, send('b').await), (StatusCode::NOT_FOUND, StatusCode::UNPROCESSABLE_ENTITY));
 }
 
 async fn a_database_that_is_away_is_told<S: Shop>() {

@@ -84,7 +84,10 @@ pooled!(sqlx::SqlitePool, |pool| pool.begin_with("begin immediate"));
 
 #[cfg(any(feature = "sqlx-postgres", feature = "sqlx-mysql", feature = "sqlx-sqlite"))]
 fn no_connection(error: sqlx::Error) -> InboxError {
-    unavailable("beginning a transaction for the key of a request: the pool gave no connection", error)
+    unavailable(
+        "beginning a transaction for the key of a request: the pool gave no connection, or somebody else is writing",
+        error,
+    )
 }
 
 #[cfg(any(feature = "sqlx-postgres", feature = "sqlx-mysql", feature = "sqlx-sqlite"))]

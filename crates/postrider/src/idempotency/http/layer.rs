@@ -16,6 +16,7 @@ use super::service::IdempotencyService;
 
 const LEASE: Duration = Duration::from_secs(60);
 const LARGEST: usize = 1024 * 1024;
+const LONGEST_PATH: usize = 200;
 
 type Told<R> = Arc<dyn Fn(&Parts) -> R + Send + Sync>;
 
@@ -73,7 +74,7 @@ impl<K: KeyBackend> IdempotencyLayer<K> {
         ];
         let settings = Settings {
             caller: Arc::new(caller),
-            operation: Arc::new(|parts| format!("{} {}", parts.method, parts.uri.path())),
+            operation: Arc::new(method_and_path),
             methods: vec![Method::POST, Method::PATCH],
             lease: LEASE,
             wait: Duration::ZERO,
@@ -127,6 +128,12 @@ impl<K: KeyBackend> IdempotencyLayer<K> {
         change(Arc::make_mut(&mut self.0.settings));
         self
     }
+}
+
+/// Of a long path its beginning: the whole is compared with the request.
+fn method_and_path(parts: &Parts) -> String {
+    let path = parts.uri.path();
+    format!("{} {}", parts.method, path.get(..LONGEST_PATH).unwrap_or(path))
 }
 
 impl<K> Clone for Desk<K> {
