@@ -1,4 +1,4 @@
-//! The header `Idempotency-Key` before a service of tower's: axum, hyper, tonic.
+//! The header `Idempotency-Key` before a service of tower's, such as axum's.
 //!
 //! <https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/>
 

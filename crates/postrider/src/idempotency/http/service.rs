@@ -32,12 +32,16 @@ const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 /// How long a request that waits sleeps between two looks.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
+/// When a request comes again at the latest whose first one is worked on: most are answered long before their lease ends.
+const SOON: Duration = Duration::from_secs(5);
 /// How often a request begins again that met another one at its key in the same moment.
 const TRIES: u32 = 5;
 
 type Failed = Box<dyn StdError + Send + Sync>;
 
 /// A service behind an [`IdempotencyLayer`](super::IdempotencyLayer).
+///
+/// The service within takes the body as it came, or, of a request with a key, whole: axum's routers and handlers take either.
 pub struct IdempotencyService<S, K> {
     inner: S,
     desk: Desk<K>,
@@ -146,7 +150,7 @@ impl<K: KeyBackend> Desk<K> {
         match self.looked_up(&key, fingerprint(parts, &body)).await? {
             Begun::Started(epoch) => Ok(Looked::Started { key, epoch, body }),
             Begun::Replay(answer) => Ok(Looked::Answered(response(answer))),
-            Begun::InProgress { retry_after } => Err(Problem::InProgress(retry_after)),
+            Begun::InProgress { retry_after } => Err(Problem::InProgress(retry_after.min(SOON))),
             Begun::Mismatch => Err(Problem::OtherRequest),
         }
     }
