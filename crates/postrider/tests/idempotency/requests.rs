@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use axum::http::StatusCode;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
 
 use crate::scene::{Scene, on_every_database, order, request};
 use crate::shop::{Shop, Step};
@@ -12,6 +14,7 @@ on_every_database!(
     two_at_once_have_one_effect_and_one_answer,
     a_request_that_waits_gets_the_answer_of_the_first,
     a_client_that_disconnects_before_the_commit_has_no_effect_and_its_retry_has_one,
+    a_connection_that_ends_before_the_commit_has_no_effect_and_the_retry_has_one,
     a_client_that_disconnects_after_the_commit_gets_the_answer_on_its_retry,
     a_server_whose_lease_ends_while_it_works_has_no_effect_beside_the_next_one,
     a_refusal_that_is_stored_is_the_answer_for_ever,
@@ -77,6 +80,23 @@ async fn a_client_that_disconnects_before_the_commit_has_no_effect_and_its_retry
     let first = scene.order_until_answered().await;
     assert_eq!((first.status, first.header("idempotent-replayed")), (StatusCode::CREATED, None));
     assert!(scene.order().await.is_replay_of(&first));
+    assert_eq!(scene.shop.orders().await, 1);
+}
+
+/// Over a socket: the server drops the handler, and its transaction with it.
+async fn a_connection_that_ends_before_the_commit_has_no_effect_and_the_retry_has_one<S: Shop>() {
+    let mut scene = Scene::<S>::fresh(&[Step::HangBeforeCommit]).await;
+    scene.lease = Duration::from_millis(200);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    tokio::spawn(axum::serve(listener, scene.server()).into_future());
+    let request = "POST /orders HTTP/1.1\r\nhost: shop\r\ncaller: alice\r\ncontent-type: text/plain\r\ncontent-length: 4\r\n\
+                   idempotency-key: \"8e03978e-40d5-43e8-bc93-6894a57f9324\"\r\n\r\nbook";
+    client.write_all(request.as_bytes()).await.unwrap();
+    scene.script.arrived.acquire().await.unwrap().forget();
+    drop(client);
+    let first = scene.order_until_answered().await;
+    assert_eq!((first.status, first.header("idempotent-replayed")), (StatusCode::CREATED, None));
     assert_eq!(scene.shop.orders().await, 1);
 }
 
