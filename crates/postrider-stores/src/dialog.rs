@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::keys::FoundKey;
+
 /// A value of a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
@@ -37,6 +39,9 @@ pub enum Turn<T> {
     /// Carry it out, and say what its first row has in its one column, named `answer`, an integer of 64 bits; none where
     /// there is no row or no value.
     Number(Statement, Then<Option<i64>, T>),
+    /// Carry it out, and say what its first row has in the columns of [`KeyColumns`](crate::keys::KeyColumns); none where
+    /// there is no row.
+    Key(Statement, Then<Option<FoundKey>, T>),
     /// It is over.
     Done(T),
 }
@@ -55,12 +60,21 @@ impl<T> Turn<T> {
     ) -> Self {
         Self::Number(Statement { sql, values: values.into() }, Box::new(then))
     }
+
+    /// A statement whose row of a key is handed on.
+    pub fn key(
+        sql: String,
+        values: impl Into<Vec<Value>>,
+        then: impl FnOnce(Option<FoundKey>) -> Self + Send + 'static,
+    ) -> Self {
+        Self::Key(Statement { sql, values: values.into() }, Box::new(then))
+    }
 }
 
 impl<T: fmt::Debug> fmt::Debug for Turn<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Change(statement, _) | Self::Number(statement, _) => statement.fmt(f),
+            Self::Change(statement, _) | Self::Number(statement, _) | Self::Key(statement, _) => statement.fmt(f),
             Self::Done(outcome) => outcome.fmt(f),
         }
     }

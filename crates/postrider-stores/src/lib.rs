@@ -13,6 +13,7 @@ mod failures;
 #[cfg(any(feature = "sqlite-sql", feature = "postgres-sql", feature = "mysql-sql"))]
 mod fields;
 mod history;
+pub mod keys;
 mod lanes;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod login;

@@ -61,7 +61,7 @@ pub enum Seen {
     Repeat,
 }
 
-/// Why an inbox gave no answer. The message is not handled: roll the transaction back.
+/// Why an inbox, or the keys of requests, gave no answer. The message or request is not handled: roll the transaction back.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InboxError {
@@ -80,8 +80,14 @@ pub enum InboxError {
          back, and let it come again"
     )]
     Future,
-    /// Somebody else is at the same message or source, or the transaction is older than what they committed.
-    #[error("somebody else is at the same message: roll back, and let it come again after a moment")]
+    /// Another one works on the request, or answered it, or its key was forgotten: the lease of this one had ended.
+    #[error(
+        "the request is not this one's to answer any more: its lease ended and another one began, or its key was forgotten; roll \
+         back, so that it has no effect, and let it be sent again"
+    )]
+    Superseded,
+    /// Somebody else is at the same message, source or key, or the transaction is older than what they committed.
+    #[error("somebody else is at the same message, source or key: roll back, and try again after a moment")]
     Contended(#[source] Option<Error>),
     /// No transaction is open, or not any more. Nothing was written.
     #[error(
@@ -238,7 +244,7 @@ impl Inbox {
     }
 }
 
-fn name(what: &'static str, name: &str) -> Result<String, InboxError> {
+pub(crate) fn name(what: &'static str, name: &str) -> Result<String, InboxError> {
     let fits = (1..=LONGEST).contains(&name.len()) && name.trim() == name && !name.chars().any(char::is_control);
     if fits {
         return Ok(name.to_owned());

@@ -81,7 +81,7 @@
 //!
 //! [`Inbox::first_seen`] records in the receiver's transaction that a message is handled, and says whether it was before; a
 //! message that it enqueues goes with it. [`Inbox::advance`] does the same with one number for a source that delivers in order.
-//! `docs/exactly-once.md` says which to choose.
+//! [`IdempotencyKeys`] do it for requests, with the answer that they got. `docs/exactly-once.md` says which to choose.
 //!
 //! # Relay from the same process
 //!
@@ -166,6 +166,7 @@ mod batch;
 mod driver;
 mod enqueue;
 mod error;
+mod idempotency;
 mod inbox;
 mod migrate;
 mod outbox;
@@ -183,6 +184,14 @@ pub use driver::DieselAsync;
 pub use driver::{Diesel, DieselBackend};
 pub use enqueue::Enqueue;
 pub use error::{EnqueueError, NameError};
+#[cfg(all(
+    feature = "http-idempotency",
+    any(feature = "sqlx-postgres", feature = "sqlx-mysql", feature = "sqlx-sqlite")
+))]
+pub use idempotency::PooledKeys;
+pub use idempotency::{IdempotencyKeys, ScopedKey};
+#[cfg(feature = "http-idempotency")]
+pub use idempotency::{IdempotencyLayer, IdempotencyService, IdempotentRequest, KeyBackend};
 pub use inbox::{Inbox, InboxError, Seen};
 pub use migrate::{MigrateTarget, migrate};
 pub use outbox::Outbox;
@@ -194,7 +203,7 @@ pub use outbox::Outbox;
     feature = "broker-nats"
 ))]
 pub use postrider_brokers as brokers;
-pub use postrider_core::receiving::{Advance, Lapse, Sequence};
+pub use postrider_core::receiving::{Advance, Begun, Epoch, Fingerprint, Lapse, Sequence};
 pub use postrider_core::{
     AllowList, Archive, Attempts, Attributes, DeadReason, DeliveredView, Destination, DestinationName,
     DestinationTemplate, Error, ErrorKind, Headers, Invalid, Key, Lane, LaneCount, Message, MessageId, OnDead,
@@ -209,6 +218,7 @@ pub use postrider_relay::{
     Summary,
 };
 pub use postrider_stores as stores;
+pub use postrider_stores::keys::StoredAnswer;
 pub use postrider_stores::received::Forgotten;
 #[cfg(feature = "processor")]
 pub use processor::{
@@ -225,6 +235,13 @@ pub use tokio_util::sync::CancellationToken;
 struct Readme;
 
 /// The Rust of the page on the receiving side.
-#[cfg(all(doctest, feature = "rusqlite", feature = "documents-memory", feature = "broker-memory"))]
+#[cfg(all(
+    doctest,
+    feature = "rusqlite",
+    feature = "sqlx-sqlite",
+    feature = "documents-memory",
+    feature = "broker-memory",
+    feature = "http-idempotency"
+))]
 #[doc = include_str!("../../../docs/exactly-once.md")]
 struct ExactlyOnce;

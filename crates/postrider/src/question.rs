@@ -1,6 +1,7 @@
-//! What an inbox is asked, in the words of each database.
+//! What an inbox, and the keys of requests, are asked, in the words of each database.
 
-use postrider_core::receiving::Advance;
+use postrider_core::receiving::{Advance, Begun};
+use postrider_stores::keys::{Answer, Begin, Beginning, ForgetKey, ForgetKeys, Release, StoredAnswer};
 #[cfg(feature = "_mysql")]
 use postrider_stores::mysql;
 #[cfg(feature = "_postgres")]
@@ -14,7 +15,7 @@ use postrider_stores::dialog::Turn;
 
 use crate::inbox::{InboxError, Seen};
 
-/// A question to an inbox, and what its outcome means to the caller.
+/// A question, and what its outcome means to the caller.
 ///
 /// Nobody else's type: that is what seals [`Receive`](crate::Receive).
 pub trait Question: Send + 'static {
@@ -35,22 +36,22 @@ pub trait Question: Send + 'static {
     fn answer(outcome: Self::Outcome) -> Result<Self::Answer, InboxError>;
 }
 
-/// Asked by the function of this name, which each database has with the same arguments.
+/// Asked by the function of this name and module, which each database has with the same arguments.
 macro_rules! asked_by {
-    ($function:ident) => {
+    ($module:ident::$function:ident) => {
         #[cfg(feature = "_postgres")]
         fn postgres(self, names: &postgres::Names) -> Turn<Self::Outcome> {
-            postgres::inbox::$function(names, self)
+            postgres::$module::$function(names, self)
         }
 
         #[cfg(feature = "_mysql")]
         fn mysql(self, names: &mysql::Names) -> Turn<Self::Outcome> {
-            mysql::inbox::$function(names, self)
+            mysql::$module::$function(names, self)
         }
 
         #[cfg(feature = "_sqlite")]
         fn sqlite(self, prefix: &str) -> Turn<Self::Outcome> {
-            sqlite::inbox::$function(prefix, self)
+            sqlite::$module::$function(prefix, self)
         }
     };
 }
@@ -59,7 +60,7 @@ impl Question for Claim {
     type Outcome = Claimed;
     type Answer = Seen;
 
-    asked_by!(first_seen);
+    asked_by!(inbox::first_seen);
 
     fn answer(outcome: Claimed) -> Result<Seen, InboxError> {
         match outcome {
@@ -74,7 +75,7 @@ impl Question for Place {
     type Outcome = Advanced;
     type Answer = Advance;
 
-    asked_by!(advance);
+    asked_by!(inbox::advance);
 
     fn answer(outcome: Advanced) -> Result<Advance, InboxError> {
         match outcome {
@@ -88,7 +89,7 @@ impl Question for Refused {
     type Outcome = ();
     type Answer = ();
 
-    asked_by!(refuse);
+    asked_by!(inbox::refuse);
 
     fn answer((): ()) -> Result<(), InboxError> {
         Ok(())
@@ -99,7 +100,89 @@ impl Question for Forget {
     type Outcome = Forgotten;
     type Answer = Forgotten;
 
-    asked_by!(forget);
+    asked_by!(inbox::forget);
+
+    fn answer(outcome: Forgotten) -> Result<Forgotten, InboxError> {
+        Ok(outcome)
+    }
+}
+
+impl Question for Begin {
+    type Outcome = Beginning;
+    type Answer = Begun<StoredAnswer>;
+
+    asked_by!(keys::begin);
+
+    fn answer(outcome: Beginning) -> Result<Begun<StoredAnswer>, InboxError> {
+        match outcome {
+            Beginning::By(begun) => Ok(begun),
+            Beginning::Contended => Err(InboxError::Contended(None)),
+        }
+    }
+}
+
+impl Question for Answer {
+    type Outcome = Option<StoredAnswer>;
+    type Answer = StoredAnswer;
+
+    asked_by!(keys::answer);
+
+    fn answer(outcome: Option<StoredAnswer>) -> Result<StoredAnswer, InboxError> {
+        outcome.ok_or(InboxError::Superseded)
+    }
+}
+
+/// An answer that is handed back as the response that it is.
+#[cfg(feature = "http-idempotency")]
+#[derive(Debug)]
+pub struct Response(pub(crate) Answer);
+
+#[cfg(feature = "http-idempotency")]
+impl From<Response> for Answer {
+    fn from(Response(answer): Response) -> Self {
+        answer
+    }
+}
+
+#[cfg(feature = "http-idempotency")]
+impl Question for Response {
+    type Outcome = Option<StoredAnswer>;
+    type Answer = http::Response<http_body_util::Full<bytes::Bytes>>;
+
+    asked_by!(keys::answer);
+
+    fn answer(outcome: Option<StoredAnswer>) -> Result<Self::Answer, InboxError> {
+        <Answer as Question>::answer(outcome).map(crate::idempotency::response)
+    }
+}
+
+impl Question for Release {
+    type Outcome = ();
+    type Answer = ();
+
+    asked_by!(keys::release);
+
+    fn answer((): ()) -> Result<(), InboxError> {
+        Ok(())
+    }
+}
+
+impl Question for ForgetKey {
+    type Outcome = u64;
+    type Answer = u64;
+
+    asked_by!(keys::forget_key);
+
+    fn answer(outcome: u64) -> Result<u64, InboxError> {
+        Ok(outcome)
+    }
+}
+
+impl Question for ForgetKeys {
+    type Outcome = Forgotten;
+    type Answer = Forgotten;
+
+    asked_by!(keys::forget);
 
     fn answer(outcome: Forgotten) -> Result<Forgotten, InboxError> {
         Ok(outcome)

@@ -92,6 +92,8 @@ pub(super) async fn forget(link: &mut Link, keep: Duration, limit: u32) -> Resul
                 let rows = link.query(FORGETTING, &statement.sql, parameters(&statement)).await?;
                 then(rows.into_iter().next().and_then(|row| Columns::new(row).integer(0)))
             }
+            // Forgetting looks at no key.
+            Turn::Key(_, then) => then(None),
         };
     };
     // After an error the connection is another one, with settings of its own.

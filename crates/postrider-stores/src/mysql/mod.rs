@@ -42,6 +42,7 @@ mod holders;
 pub mod inbox;
 #[cfg(feature = "mysql")]
 mod keeper;
+pub mod keys;
 #[cfg(feature = "mysql")]
 mod leases;
 #[cfg(feature = "mysql")]

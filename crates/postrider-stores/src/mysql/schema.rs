@@ -8,14 +8,14 @@ use postrider_core::LaneCount;
 use super::Names;
 
 /// The version of the tables that this library writes and understands.
-pub const VERSION: i32 = 2;
+pub const VERSION: i32 = 3;
 
 /// The lowest version that a build must know to work on tables of [`VERSION`], beside builds of this one. A step that
 /// changes what older relays or writers rely on raises it to its own version.
 pub const COMPATIBLE_FROM: i32 = 1;
 
 /// One step per version; a semicolon on a line of its own ends a statement.
-const STEPS: [&str; 2] = [include_str!("schema_1.sql"), include_str!("schema_2.sql")];
+const STEPS: [&str; 3] = [include_str!("schema_1.sql"), include_str!("schema_2.sql"), include_str!("schema_3.sql")];
 
 /// The procedures as they are now, made anew behind the steps.
 const PROCEDURES: [&str; 4] = [

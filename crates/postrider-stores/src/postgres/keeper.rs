@@ -78,6 +78,8 @@ pub(super) async fn forget(link: &mut Link, keep: Duration, limit: u32) -> Resul
             Turn::Done(forgotten) => return Ok(forgotten),
             Turn::Change(statement, then) => then(ask(link, &statement).await?.0),
             Turn::Number(statement, then) => then(ask(link, &statement).await?.1),
+            // Forgetting looks at no key.
+            Turn::Key(_, then) => then(None),
         };
     }
 }

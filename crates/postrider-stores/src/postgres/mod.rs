@@ -17,6 +17,7 @@
 
 pub mod enqueue;
 pub mod inbox;
+pub mod keys;
 mod names;
 pub mod schema;
 

@@ -9,18 +9,19 @@ use postrider_core::LaneCount;
 use super::Names;
 
 /// The version of the tables that this library writes and understands.
-pub const VERSION: i32 = 4;
+pub const VERSION: i32 = 5;
 
 /// The lowest version that a build must know to work on tables of [`VERSION`], beside builds of this one. A step that
 /// changes what older relays or writers rely on raises it to its own version.
 pub const COMPATIBLE_FROM: i32 = 1;
 
 /// One step per version. A step that only changes the function of [`ENQUEUE`] says so and has no statement.
-const STEPS: [&str; 4] = [
+const STEPS: [&str; 5] = [
     include_str!("schema_1.sql"),
     include_str!("schema_2.sql"),
     include_str!("schema_3.sql"),
     include_str!("schema_4.sql"),
+    include_str!("schema_5.sql"),
 ];
 
 /// The function as it is now, made anew behind the steps.

@@ -27,6 +27,7 @@ mod found;
 pub mod inbox;
 #[cfg(feature = "sqlite")]
 mod keeper;
+pub mod keys;
 #[cfg(feature = "sqlite")]
 mod leases;
 #[cfg(feature = "sqlite")]

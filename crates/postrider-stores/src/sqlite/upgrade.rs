@@ -16,7 +16,7 @@ use crate::agree_on_lanes;
 use crate::versions::{Fit, Versions};
 
 /// The version of the tables that this library writes and understands.
-pub const VERSION: i64 = 2;
+pub const VERSION: i64 = 3;
 
 /// The lowest version that a build must know to work on tables of [`VERSION`], beside builds of this one. A step that
 /// changes what older relays or writers rely on raises it to its own version.
@@ -78,7 +78,7 @@ impl Facts {
 }
 
 /// One step per version, the first from nothing to version 1.
-const STEPS: [&str; 2] = [include_str!("schema.sql"), include_str!("schema_2.sql")];
+const STEPS: [&str; 3] = [include_str!("schema.sql"), include_str!("schema_2.sql"), include_str!("schema_3.sql")];
 
 const LANES: &str = r#"insert into "{p}lane" (lane)
 with recursive every (lane) as (select 0 union all select lane + 1 from every where lane + 1 < {lanes})

@@ -23,6 +23,8 @@ use postrider_core::{Error, ErrorKind, Message};
 use postrider_stores::Fields;
 #[cfg(any(feature = "diesel-postgres", feature = "diesel-mysql", feature = "diesel-sqlite"))]
 use postrider_stores::dialog::{Statement, Value};
+#[cfg(any(feature = "diesel-postgres", feature = "diesel-mysql", feature = "diesel-sqlite"))]
+use postrider_stores::keys::FoundKey;
 
 use crate::batch::Batch;
 use crate::enqueue::Enqueue;
@@ -122,7 +124,8 @@ macro_rules! ask_by {
                 |statement| changed(
                     diesel::RunQueryDsl::execute(asked::<Self>(statement), connection).map_err($refused)?
                 ),
-                found(diesel::RunQueryDsl::load(asked::<Self>(statement), connection).map_err($refused)?)
+                found(diesel::RunQueryDsl::load(asked::<Self>(statement), connection).map_err($refused)?),
+                key(diesel::RunQueryDsl::load(asked::<Self>(statement), connection).map_err($refused)?),
             );
             Q::answer(outcome)
         }
@@ -139,7 +142,8 @@ macro_rules! ask_by {
                 |statement| changed(
                     diesel_async::RunQueryDsl::execute(asked::<Self>(statement), connection).await.map_err($refused)?
                 ),
-                found(diesel_async::RunQueryDsl::load(asked::<Self>(statement), connection).await.map_err($refused)?)
+                found(diesel_async::RunQueryDsl::load(asked::<Self>(statement), connection).await.map_err($refused)?),
+                key(diesel_async::RunQueryDsl::load(asked::<Self>(statement), connection).await.map_err($refused)?),
             );
             Q::answer(outcome)
         }
@@ -178,6 +182,38 @@ where
     fn build<'a>(row: &impl NamedRow<'a, DB>) -> deserialize::Result<Self> {
         NamedRow::get::<Nullable<BigInt>, _>(row, "answer").map(Self)
     }
+}
+
+/// The row of a key.
+#[cfg(any(feature = "diesel-postgres", feature = "diesel-mysql", feature = "diesel-sqlite"))]
+pub(super) struct KeyRow(FoundKey);
+
+#[cfg(any(feature = "diesel-postgres", feature = "diesel-mysql", feature = "diesel-sqlite"))]
+impl<DB: Backend> QueryableByName<DB> for KeyRow
+where
+    i64: FromSql<BigInt, DB>,
+    String: FromSql<Text, DB>,
+    Vec<u8>: FromSql<Binary, DB>,
+{
+    fn build<'a>(row: &impl NamedRow<'a, DB>) -> deserialize::Result<Self> {
+        let number = |name| NamedRow::get::<BigInt, i64>(row, name);
+        let columns = (
+            NamedRow::get::<Binary, _>(row, "fingerprint")?,
+            number("epoch")?,
+            number("leased_until")?,
+            number("now")?,
+            NamedRow::get::<Nullable<BigInt>, _>(row, "status")?,
+            NamedRow::get::<Nullable<Text>, _>(row, "headers")?,
+            NamedRow::get::<Nullable<Binary>, _>(row, "body")?,
+        );
+        Ok(Self(FoundKey::from(columns)))
+    }
+}
+
+/// What the first row says of a key.
+#[cfg(any(feature = "diesel-postgres", feature = "diesel-mysql", feature = "diesel-sqlite"))]
+pub(super) fn key(rows: Vec<KeyRow>) -> Option<FoundKey> {
+    rows.into_iter().next().map(|KeyRow(found)| found)
 }
 
 /// What the first row has.

@@ -9,7 +9,7 @@ use postrider_core::{Error, Message};
 use postrider_stores::mysql::Names;
 use postrider_stores::mysql::enqueue::{ROWS_PER_STATEMENT, enqueue};
 
-use super::diesel::{DieselBackend, ask_by, asked, bound, changed, found, is_lost, is_read_only, said};
+use super::diesel::{DieselBackend, ask_by, asked, bound, changed, found, is_lost, is_read_only, key, said};
 use super::mysql;
 use crate::inbox::InboxError;
 use crate::outbox::Outbox;

@@ -9,7 +9,7 @@ use diesel::{QueryResult, RunQueryDsl};
 use postrider_core::{Error, Message};
 use postrider_stores::postgres::enqueue::{Columns, ENQUEUE};
 
-use super::diesel::{DieselBackend, ask_by, asked, changed, found, is_lost, is_read_only, said};
+use super::diesel::{DieselBackend, ask_by, asked, changed, found, is_lost, is_read_only, key, said};
 use super::postgres;
 use crate::inbox::InboxError;
 use crate::outbox::Outbox;

@@ -8,7 +8,7 @@ use diesel::{QueryResult, RunQueryDsl};
 use postrider_core::{Error, Message};
 use postrider_stores::sqlite::enqueue::{ROWS_PER_STATEMENT, enqueue};
 
-use super::diesel::{DieselBackend, ask_by, asked, bound, changed, found, said};
+use super::diesel::{DieselBackend, ask_by, asked, bound, changed, found, key, said};
 use super::sqlite;
 use crate::inbox::InboxError;
 use crate::outbox::Outbox;

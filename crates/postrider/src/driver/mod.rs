@@ -29,15 +29,17 @@ macro_rules! migrate_on {
     };
 }
 
-/// Carries out a dialog with an inbox: `$change` answers how many rows a statement changed, `$number` what it found.
+/// Carries out a dialog with an inbox: `$change` answers how many rows a statement changed, `$number` the
+/// number that it found, `$key` the row of a key.
 #[cfg(any(feature = "_postgres", feature = "_mysql", feature = "_sqlite"))]
 macro_rules! carry_out {
-    ($turn:expr, |$statement:ident| $change:expr, $number:expr) => {{
+    ($turn:expr, |$statement:ident| $change:expr, $number:expr, $key:expr $(,)?) => {{
         let mut turn = $turn;
         loop {
             turn = match turn {
                 ::postrider_stores::dialog::Turn::Change($statement, then) => then($change),
                 ::postrider_stores::dialog::Turn::Number($statement, then) => then($number),
+                ::postrider_stores::dialog::Turn::Key($statement, then) => then($key),
                 ::postrider_stores::dialog::Turn::Done(outcome) => break outcome,
             };
         }

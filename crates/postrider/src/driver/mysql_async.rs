@@ -4,6 +4,7 @@ use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Params, Pool, Transaction};
 use postrider_core::{Error, Message};
 use postrider_stores::dialog::{Statement, Value};
+use postrider_stores::keys::{FoundKey, KeyColumns};
 use postrider_stores::mysql::Names;
 use postrider_stores::mysql::enqueue::{Fields, ROWS_PER_STATEMENT, enqueue};
 use postrider_stores::mysql::upgrade::Facts;
@@ -71,7 +72,12 @@ impl<'t> Receive for &'t mut Transaction<'_> {
                     let (sql, parameters) = asked(statement);
                     let row = self.exec_first::<Option<i64>, _, _>(sql, parameters).await;
                     row.map_err(|error| not_received(&error))?.flatten()
-                }
+                },
+                {
+                    let (sql, parameters) = asked(statement);
+                    let row = self.exec_first::<KeyColumns, _, _>(sql, parameters).await;
+                    row.map_err(|error| not_received(&error))?.map(FoundKey::from)
+                },
             );
             Q::answer(outcome)
         })

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use postrider_core::{Error, ErrorKind, Message};
 use postrider_stores::dialog::{self, Value};
+use postrider_stores::keys::{FoundKey, KeyColumns};
 use postrider_stores::sqlite::enqueue::{Fields, ROWS_PER_STATEMENT, enqueue};
 use postrider_stores::sqlite::upgrade;
 use rusqlite::{
@@ -131,7 +132,8 @@ fn ask<Q: Question>(
     let outcome = carry_out!(
         turn,
         |statement| changed(connection, &statement).map_err(not_received)?,
-        found(connection, &statement).map_err(not_received)?
+        found(connection, &statement).map_err(not_received)?,
+        key(connection, &statement).map_err(not_received)?,
     );
     Q::answer(outcome)
 }
@@ -144,6 +146,12 @@ fn changed(connection: &Connection, statement: &dialog::Statement) -> rusqlite::
 fn found(connection: &Connection, statement: &dialog::Statement) -> rusqlite::Result<Option<i64>> {
     let mut query = connection.prepare_cached(&statement.sql)?;
     Ok(query.query_row(parameters(statement), |row| row.get(0)).optional()?.flatten())
+}
+
+fn key(connection: &Connection, statement: &dialog::Statement) -> rusqlite::Result<Option<FoundKey>> {
+    let mut query = connection.prepare_cached(&statement.sql)?;
+    let columns = query.query_row(parameters(statement), |row| KeyColumns::try_from(row)).optional()?;
+    Ok(columns.map(FoundKey::from))
 }
 
 fn parameters(statement: &dialog::Statement) -> impl Params {

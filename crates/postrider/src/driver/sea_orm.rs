@@ -3,8 +3,9 @@
 use postrider_core::{Error, ErrorKind, Message};
 use postrider_stores::Fields;
 use postrider_stores::dialog::{self, Value};
+use postrider_stores::keys::{FoundKey, KeyColumns};
 use postrider_stores::{mysql as mysql_sql, postgres as postgres_sql, sqlite as sqlite_sql};
-use sea_orm::{ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, RuntimeErr, Statement};
+use sea_orm::{ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, QueryResult, RuntimeErr, Statement};
 
 use super::{Answering, mysql, postgres, sqlite};
 use crate::batch::Batch;
@@ -54,11 +55,28 @@ impl<'t> Receive for &'t DatabaseTransaction {
                 match self.query_one_raw(asked(backend, statement)).await.map_err(failed)? {
                     Some(row) => row.try_get_by_index(0).map_err(failed)?,
                     None => None,
-                }
+                },
+                match self.query_one_raw(asked(backend, statement)).await.map_err(failed)? {
+                    Some(row) => Some(key(&row).map_err(failed)?),
+                    None => None,
+                },
             );
             Q::answer(outcome)
         })
     }
+}
+
+fn key(row: &QueryResult) -> Result<FoundKey, DbErr> {
+    let columns: KeyColumns = (
+        row.try_get_by_index(0)?,
+        row.try_get_by_index(1)?,
+        row.try_get_by_index(2)?,
+        row.try_get_by_index(3)?,
+        row.try_get_by_index(4)?,
+        row.try_get_by_index(5)?,
+        row.try_get_by_index(6)?,
+    );
+    Ok(FoundKey::from(columns))
 }
 
 fn asked(backend: DbBackend, statement: dialog::Statement) -> Statement {

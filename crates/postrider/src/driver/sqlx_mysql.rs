@@ -1,11 +1,12 @@
 //! sqlx with MySQL and MariaDB.
 
 use postrider_core::Error;
+use postrider_stores::keys::{FoundKey, KeyColumns};
 use postrider_stores::mysql::Names;
 use postrider_stores::mysql::enqueue::{ROWS_PER_STATEMENT, enqueue};
 use postrider_stores::mysql::upgrade::Facts;
 use sqlx::mysql::MySqlDatabaseError;
-use sqlx::{AssertSqlSafe, MySql, MySqlConnection, MySqlPool, Transaction};
+use sqlx::{AssertSqlSafe, FromRow as _, MySql, MySqlConnection, MySqlPool, Transaction};
 
 use super::mysql_migration::{Session, not_migrated, run};
 use super::sqlx_rows::{asked, insert, receive_in};

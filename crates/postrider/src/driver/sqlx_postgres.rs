@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 
 use postrider_core::Error;
+use postrider_stores::keys::{FoundKey, KeyColumns};
 use postrider_stores::postgres::enqueue::{Columns, ENQUEUE};
-use sqlx::{AssertSqlSafe, PgConnection, PgPool, Postgres, Transaction};
+use sqlx::{AssertSqlSafe, FromRow as _, PgConnection, PgPool, Postgres, Transaction};
 
 use super::sqlx_rows::{asked, receive_in};
 use super::{Answering, postgres};

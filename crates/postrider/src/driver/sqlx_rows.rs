@@ -76,7 +76,11 @@ macro_rules! receive_in {
                         match asked::<$database>(statement).fetch_optional(&mut **self).await.map_err($refused)? {
                             Some(row) => sqlx::Row::try_get(&row, 0).map_err($refused)?,
                             None => None,
-                        }
+                        },
+                        match asked::<$database>(statement).fetch_optional(&mut **self).await.map_err($refused)? {
+                            Some(row) => Some(FoundKey::from(KeyColumns::from_row(&row).map_err($refused)?)),
+                            None => None,
+                        },
                     );
                     Q::answer(outcome)
                 })

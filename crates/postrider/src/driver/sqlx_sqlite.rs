@@ -3,9 +3,10 @@
 use std::time::Instant;
 
 use postrider_core::Error;
+use postrider_stores::keys::{FoundKey, KeyColumns};
 use postrider_stores::sqlite::enqueue::{ROWS_PER_STATEMENT, enqueue};
 use postrider_stores::sqlite::upgrade;
-use sqlx::{AssertSqlSafe, Connection as _, Sqlite, SqliteConnection, SqlitePool, Transaction};
+use sqlx::{AssertSqlSafe, Connection as _, FromRow as _, Sqlite, SqliteConnection, SqlitePool, Transaction};
 
 use super::sqlx_rows::{asked, insert, receive_in};
 use super::{Answering, sqlite};

@@ -2,10 +2,11 @@
 
 use postrider_core::Error;
 use postrider_stores::dialog::{Statement, Value};
+use postrider_stores::keys::FoundKey;
 use postrider_stores::postgres::enqueue::{Columns, ENQUEUE};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, Transaction};
+use tokio_postgres::{Client, Row, Transaction};
 
 use super::{Answering, postgres};
 use crate::batch::Batch;
@@ -81,7 +82,11 @@ impl<'t> Receive for &'t Transaction<'_> {
                 match self.query_typed(&statement.sql, &parameters(&statement)).await.map_err(not_received)?.first() {
                     Some(row) => row.try_get(0).map_err(not_received)?,
                     None => None,
-                }
+                },
+                match self.query_typed(&statement.sql, &parameters(&statement)).await.map_err(not_received)?.first() {
+                    Some(row) => Some(key(row).map_err(not_received)?),
+                    None => None,
+                },
             );
             Q::answer(outcome)
         })
@@ -94,6 +99,12 @@ impl<'t, 'c> Receive for &'t mut Transaction<'c> {
     fn ask<Q: Question>(self, inbox: &Inbox, question: Result<Q, InboxError>) -> Self::Received<Q::Answer> {
         <&'t Transaction<'c> as Receive>::ask(self, inbox, question)
     }
+}
+
+fn key(row: &Row) -> Result<FoundKey, tokio_postgres::Error> {
+    let (fingerprint, epoch, leased_until, now) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?);
+    let (status, headers, body) = (row.try_get(4)?, row.try_get(5)?, row.try_get(6)?);
+    Ok(FoundKey::from((fingerprint, epoch, leased_until, now, status, headers, body)))
 }
 
 fn parameters(statement: &Statement) -> Vec<(&(dyn ToSql + Sync), Type)> {

@@ -213,7 +213,7 @@ fn options(isolation: MysqlIsolation) -> TxOpts {
 }
 
 /// Until somebody waits for a lock. The server answers from memory until nobody has asked for a tenth of a second.
-async fn until_waiting_on_mysql(watcher: &mut Conn) {
+pub async fn until_waiting_on_mysql(watcher: &mut Conn) {
     let waiting = "select count(*) from information_schema.innodb_trx where trx_state = 'LOCK WAIT'";
     while watcher.query_first::<i64, _>(waiting).await.unwrap() == Some(0) {
         tokio::time::sleep(Duration::from_millis(150)).await;
@@ -406,7 +406,7 @@ async fn what_an_application_put_into_the_inbox_of_an_earlier_version_is_taken_o
 
     let mut client = connect(&postgres::Database::fresh().await).await;
     let earlier = format!(
-        "drop table postrider_inbox, postrider_inbox_foreign, postrider_inbox_span;
+        "drop table postrider_inbox, postrider_inbox_foreign, postrider_inbox_span, postrider_idempotency;
          create table postrider_inbox (consumer text not null, message_id uuid not null,
            seen_at timestamptz not null default clock_timestamp(), primary key (consumer, message_id));
          insert into postrider_inbox (consumer, message_id) values ('billing', '{fresh}'), ('billing', '{v4}');
@@ -423,7 +423,8 @@ async fn what_an_application_put_into_the_inbox_of_an_earlier_version_is_taken_o
     let database = mysql::Database::fresh().await;
     let mut connection = Conn::from_url(&database.url).await.unwrap();
     for statement in [
-        "drop table postrider_inbox_foreign, postrider_inbox_span, postrider_inbox_cursor, postrider_inbox_refused",
+        "drop table postrider_inbox_foreign, postrider_inbox_span, postrider_inbox_cursor, postrider_inbox_refused, \
+         postrider_idempotency",
         "alter table postrider_inbox modify message_id varchar(64) not null, drop primary key, add primary key (consumer, message_id)",
         &format!(
             "insert into postrider_inbox (consumer, message_id) values ('billing', '{fresh}'), ('billing', '{v4}')"
@@ -443,7 +444,7 @@ async fn what_an_application_put_into_the_inbox_of_an_earlier_version_is_taken_o
     let mut connection = rusqlite::Connection::open(file.path()).unwrap();
     let earlier = format!(
         "drop table postrider_inbox; drop table postrider_inbox_foreign; drop table postrider_inbox_span;
-         drop table postrider_inbox_cursor; drop table postrider_inbox_refused;
+         drop table postrider_inbox_cursor; drop table postrider_inbox_refused; drop table postrider_idempotency;
          create table postrider_inbox (consumer text not null, message_id text not null, seen_at integer not null default 0,
            primary key (consumer, message_id)) without rowid;
          insert into postrider_inbox (consumer, message_id) values ('billing', '{fresh}'), ('billing', '{v4}');

@@ -205,31 +205,37 @@ impl Driver for OnSqliteAsync {
 mod diesel_postgres {
     crate::cases::every_case!(async { super::OnPostgres(super::postgres::Database::fresh().await) });
     crate::inbox::every_inbox_case!(async { super::OnPostgres(super::postgres::Database::fresh().await) });
+    crate::keys::every_key_case!(async { super::OnPostgres(super::postgres::Database::fresh().await) });
 }
 
 mod diesel_async_postgres {
     crate::cases::every_case!(async { super::OnPostgresAsync(super::postgres::Database::fresh().await) });
     crate::inbox::every_inbox_case!(async { super::OnPostgresAsync(super::postgres::Database::fresh().await) });
+    crate::keys::every_key_case!(async { super::OnPostgresAsync(super::postgres::Database::fresh().await) });
 }
 
 mod diesel_mysql {
     crate::cases::every_case!(async { super::OnMysql(super::mysql::Database::fresh().await) });
     crate::inbox::every_inbox_case!(async { super::OnMysql(super::mysql::Database::fresh().await) });
+    crate::keys::every_key_case!(async { super::OnMysql(super::mysql::Database::fresh().await) });
 }
 
 mod diesel_async_mysql {
     crate::cases::every_case!(async { super::OnMysqlAsync(super::mysql::Database::fresh().await) });
     crate::inbox::every_inbox_case!(async { super::OnMysqlAsync(super::mysql::Database::fresh().await) });
+    crate::keys::every_key_case!(async { super::OnMysqlAsync(super::mysql::Database::fresh().await) });
 }
 
 mod diesel_sqlite {
     crate::cases::every_case!(async { super::OnSqlite(super::sqlite::File::fresh()) });
     crate::inbox::every_inbox_case!(async { super::OnSqlite(super::sqlite::File::fresh()) });
+    crate::keys::every_key_case!(async { super::OnSqlite(super::sqlite::File::fresh()) });
 }
 
 mod diesel_async_sqlite {
     crate::cases::every_case!(async { super::OnSqliteAsync(super::sqlite::File::fresh()) });
     crate::inbox::every_inbox_case!(async { super::OnSqliteAsync(super::sqlite::File::fresh()) });
+    crate::keys::every_key_case!(async { super::OnSqliteAsync(super::sqlite::File::fresh()) });
 }
 
 #[tokio::test]

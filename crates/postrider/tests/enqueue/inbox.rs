@@ -6,10 +6,10 @@ use postrider::{Advance, Forgotten, InboxError, Message, MessageId, Seen, Sequen
 use uuid::Uuid;
 
 use crate::cases::End;
+use crate::keys::{Asked, Reply};
 
 /// What an application asks its inbox in one transaction.
 #[derive(Clone)]
-#[expect(clippy::large_enum_variant, reason = "a handful of them, in tests")]
 pub enum Question {
     Seen(&'static str, MessageId),
     SeenBy(&'static str, &'static str, MessageId),
@@ -17,15 +17,17 @@ pub enum Question {
     Rising(u64),
     Refuse(Message),
     Forget(Duration),
+    Key(Asked),
 }
 
 /// What it is told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Told {
     Seen(Seen),
     By(Advance),
     Refused,
     Forgotten(Forgotten),
+    Key(Reply),
 }
 
 pub type Answers = Vec<Result<Told, InboxError>>;
@@ -53,6 +55,7 @@ macro_rules! told {
                 inbox.refuse($tx, "billing", message, "too old")$(.$await)?.map(|()| Told::Refused)
             }
             Question::Forget(keep) => inbox.forget($tx, keep)$(.$await)?.map(Told::Forgotten),
+            Question::Key(asked) => crate::keys::replied!($tx, asked $(, $await)?).map(Told::Key),
         }
     }};
 }
@@ -144,7 +147,7 @@ pub async fn an_id_without_a_time_is_recorded_too(driver: &impl Receiver) {
     let ids = [Uuid::nil(), Uuid::max(), Uuid::from_u128(4 << 76 | 2 << 62)].map(MessageId);
     for expected in [FIRST, REPEAT] {
         let asked = ids.iter().map(|id| Question::Seen("billing", *id)).collect();
-        assert_eq!(told_by(driver, asked, End::Commit).await, [expected; 3]);
+        assert_eq!(told_by(driver, asked, End::Commit).await, vec![expected; 3]);
     }
 }
 
@@ -188,7 +191,7 @@ pub async fn a_refused_message_is_kept_and_a_second_time_counted(driver: &impl R
     let plain = Message::new("t", "");
     for _ in 0..2 {
         let asked = vec![Question::Refuse(message.clone()), Question::Refuse(plain.clone())];
-        assert_eq!(told_by(driver, asked, End::Commit).await, [Told::Refused; 2]);
+        assert_eq!(told_by(driver, asked, End::Commit).await, vec![Told::Refused; 2]);
     }
 }
 

@@ -7,6 +7,8 @@ mod cases;
 mod contention;
 mod diesel;
 mod inbox;
+mod keys;
+mod meeting;
 mod migrate;
 mod mysql;
 mod postgres;

@@ -118,11 +118,13 @@ impl Receiver for MysqlAsync {
 mod sqlx_mysql {
     crate::cases::every_case!(super::Sqlx::fresh());
     crate::inbox::every_inbox_case!(super::Sqlx::fresh());
+    crate::keys::every_key_case!(super::Sqlx::fresh());
 }
 
 mod mysql_async_ {
     crate::cases::every_case!(async { super::MysqlAsync(super::Database::fresh().await) });
     crate::inbox::every_inbox_case!(async { super::MysqlAsync(super::Database::fresh().await) });
+    crate::keys::every_key_case!(async { super::MysqlAsync(super::Database::fresh().await) });
 }
 
 #[tokio::test]

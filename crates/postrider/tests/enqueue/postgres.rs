@@ -122,11 +122,13 @@ impl Receiver for TokioPostgres {
 mod sqlx_postgres {
     crate::cases::every_case!(super::Sqlx::fresh());
     crate::inbox::every_inbox_case!(super::Sqlx::fresh());
+    crate::keys::every_key_case!(super::Sqlx::fresh());
 }
 
 mod tokio_postgres_ {
     crate::cases::every_case!(async { super::TokioPostgres(super::Database::fresh().await) });
     crate::inbox::every_inbox_case!(async { super::TokioPostgres(super::Database::fresh().await) });
+    crate::keys::every_key_case!(async { super::TokioPostgres(super::Database::fresh().await) });
 }
 
 #[tokio::test]

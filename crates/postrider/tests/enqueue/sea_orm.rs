@@ -95,16 +95,19 @@ receiver!(OnSqlite);
 mod sea_orm_postgres {
     crate::cases::every_case!(super::on_postgres());
     crate::inbox::every_inbox_case!(super::on_postgres());
+    crate::keys::every_key_case!(super::on_postgres());
 }
 
 mod sea_orm_mysql {
     crate::cases::every_case!(super::on_mysql());
     crate::inbox::every_inbox_case!(super::on_mysql());
+    crate::keys::every_key_case!(super::on_mysql());
 }
 
 mod sea_orm_sqlite {
     crate::cases::every_case!(super::on_sqlite());
     crate::inbox::every_inbox_case!(super::on_sqlite());
+    crate::keys::every_key_case!(super::on_sqlite());
 }
 
 #[tokio::test]

@@ -123,11 +123,13 @@ impl Receiver for File {
 mod sqlx_sqlite {
     crate::cases::every_case!(super::Sqlx::fresh());
     crate::inbox::every_inbox_case!(super::Sqlx::fresh());
+    crate::keys::every_key_case!(super::Sqlx::fresh());
 }
 
 mod rusqlite_ {
     crate::cases::every_case!(async { super::File::fresh() });
     crate::inbox::every_inbox_case!(async { super::File::fresh() });
+    crate::keys::every_key_case!(async { super::File::fresh() });
 }
 
 #[test]

@@ -5,23 +5,32 @@ use std::time::Duration;
 
 use postrider::brokers::memory::MemoryBroker;
 use postrider::stores::{self, StoreOptions, postgres};
-use postrider::{CancellationToken, DestinationName, DestinationTemplate, ErrorKind, Message, Outbox, Relay, Store};
+use postrider::{
+    Begun, CancellationToken, DestinationName, DestinationTemplate, Epoch, ErrorKind, Fingerprint, IdempotencyKeys,
+    Inbox, Message, MessageId, Outbox, Relay, ScopedKey, Seen, Store, StoredAnswer,
+};
 use postrider_core::{Level, Operator};
 
 use crate::DAY;
 use crate::applications::{Application, Postgres};
 
-/// The store as a login role of its own with these grants has it; the name of the role.
-async fn store_of(app: &Postgres, grants: &str) -> (Arc<dyn Store>, String) {
+/// A login role of its own with these grants: where it connects to, and its name.
+async fn login(app: &Postgres, grants: &str) -> (String, String) {
     let role = format!("keeper_{}", uuid::Uuid::new_v4().simple());
     let create = format!("create role {role} login password 'secret'; {}", grants.replace("<role>", &role));
     app.client.batch_execute(&create).await.unwrap();
     let (scheme, rest) = app.url.split_once("://").unwrap();
     let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
-    let url = format!("{scheme}://{role}:secret@{host}");
+    (format!("{scheme}://{role}:secret@{host}"), role)
+}
+
+/// The store as a login role of its own with these grants has it; the name of the role.
+async fn store_of(app: &Postgres, grants: &str) -> (Arc<dyn Store>, String) {
+    let (url, role) = login(app, grants).await;
     (stores::open(&url, &StoreOptions::default()).await.unwrap(), role)
 }
 
+/// The operator of such a role; the name of the role.
 async fn operator_of(app: &Postgres, grants: &str) -> (Box<dyn Operator>, String) {
     let (store, role) = store_of(app, grants).await;
     (store.operator().await.unwrap(), role)
@@ -94,4 +103,28 @@ async fn the_documented_role_of_the_relay_may_keep_the_inbox() {
     assert_eq!(operator.discard_refused(&Default::default(), 10).await.unwrap().len(), 1);
     let findings = operator.check_inbox().await.unwrap();
     assert!(findings.iter().all(|finding| finding.level == Level::Good), "{findings:?}");
+}
+
+#[tokio::test]
+async fn the_documented_role_of_the_receiver_may_record_messages_and_answer_requests() {
+    let app = Postgres::fresh().await;
+    app.client.batch_execute(&postgres::roles(&postgres::Names::default())).await.unwrap();
+    let (url, _) = login(&app, "grant postrider_receiver to <role>;").await;
+    let (mut client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let tx = client.transaction().await.unwrap();
+    let seen = Inbox::new().first_seen(&tx, "billing", MessageId::fresh()).await.unwrap();
+    assert_eq!(seen, Seen::First);
+    let (keys, key) = (IdempotencyKeys::new(), ScopedKey::new("alice", "POST /orders", "k").unwrap());
+    for epoch in [1, 2].map(Epoch) {
+        let begun = keys.begin(&tx, &key, Fingerprint([7; 32]), DAY).await.unwrap();
+        assert_eq!(begun, Begun::Started(epoch));
+        keys.release(&tx, &key, epoch).await.unwrap();
+    }
+    keys.answer(&tx, &key, Epoch(2), StoredAnswer { status: 204, ..StoredAnswer::default() }).await.unwrap();
+    assert_eq!(keys.forget_key(&tx, &key).await.unwrap(), 1);
+    keys.forget(&tx, DAY).await.unwrap();
+    tx.commit().await.unwrap();
+    let refused = client.query("select from postrider_outbox", &[]).await.unwrap_err();
+    assert_eq!(refused.code().map(tokio_postgres::error::SqlState::code), Some("42501"));
 }

@@ -1,0 +1,76 @@
+//! Keys of requests: what an application asks of them in its own transaction, whichever driver sends it.
+//!
+//! A key is looked at before its row is inserted: an insert that is refused locks the row for reading, and two of them that
+//! then take it over would wait for each other.
+
+use postrider_core::Forgotten;
+
+use super::Names;
+use crate::dialog::{Turn, Value};
+use crate::keys::{self, Answer, Begin, Beginning, ForgetKey, ForgetKeys, Release, StoredAnswer, Texts};
+
+const INSERT: &str = "\
+insert ignore into {idempotency} (caller, operation, `key`, fingerprint, epoch, leased_until)
+values (?, ?, ?, ?, ?, timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)) + ?)";
+
+const LOOK: &str = "\
+select fingerprint, epoch, leased_until, timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)) as now,
+       cast(status as signed) as status, headers, body
+  from {idempotency} where caller = ? and operation = ? and `key` = ?";
+
+/// Sees the last commit in every isolation.
+const LOOK_AGAIN: &str = "\
+select fingerprint, epoch, leased_until, timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)) as now,
+       cast(status as signed) as status, headers, body
+  from {idempotency} where caller = ? and operation = ? and `key` = ? lock in share mode";
+
+const TAKE_OVER: &str = "\
+update {idempotency} set epoch = ?, leased_until = timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)) + ?
+ where caller = ? and operation = ? and `key` = ? and epoch = ? - 1 and status is null";
+
+/// In the effect's transaction, by whoever still works on it.
+const ANSWER: &str = "\
+update {idempotency} set status = ?, headers = ?, body = ?,
+       leased_until = timestampdiff(microsecond, '1970-01-01', utc_timestamp(6))
+ where caller = ? and operation = ? and `key` = ? and epoch = ? and status is null";
+
+const RELEASE: &str = "\
+update {idempotency} set leased_until = timestampdiff(microsecond, '1970-01-01', utc_timestamp(6))
+ where caller = ? and operation = ? and `key` = ? and epoch = ? and status is null";
+
+const FORGET_KEY: &str =
+    "delete from {idempotency} where caller = ? and operation = ? and `key` = ? and status is not null";
+
+const FORGET: &str = "\
+delete from {idempotency}
+ where leased_until < timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)) - ? * 1000
+ order by leased_until limit <rows>";
+
+/// Whether a request may begin.
+pub fn begin(names: &Names, begin: Begin) -> Turn<Beginning> {
+    let [insert, first, look, take_over] = [INSERT, LOOK, LOOK_AGAIN, TAKE_OVER].map(|sql| names.fill(sql));
+    let texts = Texts { insert, look, take_over };
+    keys::look(first, begin, texts)
+}
+
+/// Stores an answer where the key is still the caller's.
+pub fn answer(names: &Names, answer: impl Into<Answer>) -> Turn<Option<StoredAnswer>> {
+    let answer = answer.into();
+    Turn::change(names.fill(ANSWER), answer.values(), |rows| Turn::Done(answer.taken_by(rows)))
+}
+
+/// Lets the next one begin at once.
+pub fn release(names: &Names, release: Release) -> Turn<()> {
+    Turn::change(names.fill(RELEASE), release.values(), |_| Turn::Done(()))
+}
+
+/// Forgets a key that was answered.
+pub fn forget_key(names: &Names, ForgetKey(name): ForgetKey) -> Turn<u64> {
+    Turn::change(names.fill(FORGET_KEY), name.values(), Turn::Done)
+}
+
+/// Forgets what was answered, or left behind, longer ago than this.
+pub fn forget(names: &Names, round: ForgetKeys) -> Turn<Forgotten> {
+    let forget = names.fill(FORGET).replace("<rows>", &round.at_most.to_string());
+    Turn::change(forget, [Value::Number(round.keep_ms)], move |rows| Turn::Done(round.done(rows)))
+}

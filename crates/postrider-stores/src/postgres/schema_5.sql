@@ -1,0 +1,14 @@
+-- Requests with an idempotency key: who works on one, and what it was answered.
+create table if not exists {idempotency} (
+  caller       text not null,
+  operation    text not null,
+  key          text not null,
+  fingerprint  bytea not null,
+  epoch        bigint not null,
+  leased_until timestamptz not null, -- of one that was answered: when that was
+  status       smallint,
+  headers      text,
+  body         bytea,
+  primary key (caller, operation, key)
+);
+create index if not exists {.idempotency_leased_until} on {idempotency} (leased_until);
