@@ -27,6 +27,14 @@ impl Claim {
     }
 }
 
+/// A token to be issued: the consumer is to handle the message once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IssueToken(pub Claim);
+
+/// A token to be taken: the message is handled in this transaction, if there is one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TakeToken(pub Claim);
+
 /// What became of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claimed {
@@ -36,6 +44,16 @@ pub enum Claimed {
     Repeat,
     /// What was recorded in its time is forgotten: it may be a repeat.
     TooOld,
+}
+
+impl Claimed {
+    /// By how many tokens were taken.
+    pub fn by_token(taken: u64) -> Self {
+        match taken {
+            0 => Self::Repeat,
+            _ => Self::First,
+        }
+    }
 }
 
 /// How far a consumer came in a source that delivers in order.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use postrider_core::receiving::{Advance, Numbering};
 use postrider_core::{Error, Invalid, Message, MessageId};
-use postrider_stores::received::{Claim, Forget, Forgotten, Place, Refused};
+use postrider_stores::received::{Claim, Forget, Forgotten, IssueToken, Place, Refused, TakeToken};
 
 use crate::error::NameError;
 use crate::outbox::Outbox;
@@ -152,6 +152,31 @@ impl Inbox {
     /// REPEATABLE READ): run it again.
     pub fn first_seen<T: Receive>(&self, tx: T, consumer: &str, id: MessageId) -> T::Received<Seen> {
         tx.ask(self, self.named(consumer).map(|consumer| Claim { consumer, message: id }))
+    }
+
+    /// Lets `consumer` handle this message once, inside the transaction `tx` of its sender, which shares the database.
+    ///
+    /// Issue it beside [`Outbox::enqueue`], in the same transaction and for the id that it gave, and for each consumer once:
+    /// a token that is issued again after it was taken has the effect again. The consumer asks [`take_token`](Self::take_token)
+    /// in the place of [`first_seen`](Self::first_seen). Nothing is kept of a message that was handled, and nothing forgotten
+    /// by time: a token that stays is a message that was sent and not handled.
+    ///
+    /// # Errors
+    /// [`Invalid`](InboxError::Invalid) before anything is written, and as for any statement.
+    pub fn issue_token<T: Receive>(&self, tx: T, consumer: &str, id: MessageId) -> T::Received<()> {
+        tx.ask(self, self.named(consumer).map(|consumer| IssueToken(Claim { consumer, message: id })))
+    }
+
+    /// Takes the token of a message inside `tx`, which has its effect, and says whether it was there.
+    ///
+    /// [`Seen::First`]: handle it in this transaction; rolled back, the token is there again. [`Seen::Repeat`]: it was
+    /// handled, or no token was ever issued to this consumer. While another transaction that took it is open, this waits as
+    /// long as the database lets a statement wait for a lock.
+    ///
+    /// # Errors
+    /// As [`first_seen`](Self::first_seen), but for ages.
+    pub fn take_token<T: Receive>(&self, tx: T, consumer: &str, id: MessageId) -> T::Received<Seen> {
+        tx.ask(self, self.named(consumer).map(|consumer| TakeToken(Claim { consumer, message: id })))
     }
 
     /// Records inside `tx` that `consumer` handles message number `sequence` of a source that delivers in order without gaps,

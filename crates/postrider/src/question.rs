@@ -6,7 +6,7 @@ use postrider_stores::keys::{Answer, Begin, Beginning, ForgetKey, ForgetKeys, Re
 use postrider_stores::mysql;
 #[cfg(feature = "_postgres")]
 use postrider_stores::postgres;
-use postrider_stores::received::{Advanced, Claim, Claimed, Forget, Forgotten, Place, Refused};
+use postrider_stores::received::{Advanced, Claim, Claimed, Forget, Forgotten, IssueToken, Place, Refused, TakeToken};
 #[cfg(feature = "_sqlite")]
 use postrider_stores::sqlite;
 
@@ -63,11 +63,37 @@ impl Question for Claim {
     asked_by!(inbox::first_seen);
 
     fn answer(outcome: Claimed) -> Result<Seen, InboxError> {
-        match outcome {
-            Claimed::First => Ok(Seen::First),
-            Claimed::Repeat => Ok(Seen::Repeat),
-            Claimed::TooOld => Err(InboxError::TooOld),
-        }
+        seen(outcome)
+    }
+}
+
+impl Question for IssueToken {
+    type Outcome = ();
+    type Answer = ();
+
+    asked_by!(tokens::issue);
+
+    fn answer((): ()) -> Result<(), InboxError> {
+        Ok(())
+    }
+}
+
+impl Question for TakeToken {
+    type Outcome = Claimed;
+    type Answer = Seen;
+
+    asked_by!(tokens::take);
+
+    fn answer(outcome: Claimed) -> Result<Seen, InboxError> {
+        seen(outcome)
+    }
+}
+
+fn seen(claimed: Claimed) -> Result<Seen, InboxError> {
+    match claimed {
+        Claimed::First => Ok(Seen::First),
+        Claimed::Repeat => Ok(Seen::Repeat),
+        Claimed::TooOld => Err(InboxError::TooOld),
     }
 }
 

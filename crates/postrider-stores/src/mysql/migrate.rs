@@ -33,7 +33,7 @@ select left(c.table_name, char_length(c.table_name) - 4) from information_schema
  group by c.table_name having count(*) = 3 order by c.table_name limit 3";
 
 /// The tables whose engine counts.
-pub(super) const TABLES: [&str; 11] = [
+pub(super) const TABLES: [&str; 12] = [
     "outbox",
     "lane",
     "relay",
@@ -43,6 +43,7 @@ pub(super) const TABLES: [&str; 11] = [
     "inbox_span",
     "inbox_cursor",
     "inbox_refused",
+    "inbox_token",
     "idempotency",
     "meta",
 ];

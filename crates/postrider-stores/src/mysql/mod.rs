@@ -78,6 +78,7 @@ mod status;
 mod store;
 #[cfg(feature = "mysql")]
 mod tls;
+pub mod tokens;
 pub mod upgrade;
 
 #[cfg(feature = "mysql")]

@@ -5,7 +5,7 @@ use postrider_core::{Error, ErrorKind, Result};
 use super::link::Link;
 use super::options::MysqlOptions;
 
-const REMOVE: [&str; 13] = [
+const REMOVE: [&str; 14] = [
     "drop procedure if exists {enqueue}",
     "drop procedure if exists {first_seen}",
     "drop table if exists {outbox}",
@@ -17,6 +17,7 @@ const REMOVE: [&str; 13] = [
     "drop table if exists {inbox_span}",
     "drop table if exists {inbox_cursor}",
     "drop table if exists {inbox_refused}",
+    "drop table if exists {inbox_token}",
     "drop table if exists {idempotency}",
     "drop table if exists {meta}",
 ];

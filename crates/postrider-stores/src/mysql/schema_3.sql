@@ -13,3 +13,11 @@ create table if not exists {idempotency} (
   primary key (caller, operation, `key`),
   key leased (leased_until)
 ) engine = InnoDB row_format = dynamic default character set utf8mb4 collate utf8mb4_bin
+;
+-- Messages that a consumer is still to handle, where sender and receiver share the database.
+create table if not exists {inbox_token} (
+  message_id char(36) character set ascii collate ascii_bin not null,
+  consumer   varchar(255) not null,
+  issued_at  bigint not null default (timestampdiff(microsecond, '1970-01-01', utc_timestamp(6))),
+  primary key (message_id, consumer)
+) engine = InnoDB default character set utf8mb4 collate utf8mb4_bin

@@ -20,6 +20,7 @@ pub mod inbox;
 pub mod keys;
 mod names;
 pub mod schema;
+pub mod tokens;
 
 #[cfg(feature = "postgres")]
 mod backend;

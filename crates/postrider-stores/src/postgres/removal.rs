@@ -15,7 +15,7 @@ begin
   perform set_config('lock_timeout', '10s', true);
   perform set_config('client_min_messages', 'warning', true);
   drop table if exists {outbox}, {lane}, {relay}, {boot}, {delivered}, {meta},
-    {inbox}, {inbox_foreign}, {inbox_span}, {inbox_cursor}, {inbox_refused},
+    {inbox}, {inbox_foreign}, {inbox_span}, {inbox_cursor}, {inbox_refused}, {inbox_token},
     {idempotency};
   for form in select p.oid::regprocedure::text
                 from pg_proc p join pg_namespace n on n.oid = p.pronamespace

@@ -15,6 +15,7 @@ grant usage on schema {schema} to postrider_writer, postrider_relay, postrider_a
 -- relay's, and a wrong value in them delays or hides a message.
 grant insert (message_id, topic, key, payload, content_type, headers, attributes, deliver_at, expires_at, retry)
    on {outbox} to postrider_writer;
+grant insert (message_id, consumer) on {inbox_token} to postrider_writer;
 
 -- The relay reads, settles and keeps house; it never enqueues.
 grant select, update, delete on {outbox} to postrider_relay;
@@ -34,6 +35,7 @@ grant usage on schema {schema} to postrider_receiver;
 grant insert on {inbox}, {inbox_foreign} to postrider_receiver;
 grant select on {inbox_span} to postrider_receiver;
 grant select, insert, update on {inbox_cursor}, {inbox_refused} to postrider_receiver;
+grant select, delete on {inbox_token} to postrider_receiver;
 -- Requests with an idempotency key are begun, answered and forgotten by it alone.
 grant select, insert, update, delete on {idempotency} to postrider_receiver;
 grant execute on function {inbox_ahead}(), {inbox_keep}(interval, interval), {inbox_forget}(integer)

@@ -12,3 +12,11 @@ create table if not exists {idempotency} (
   primary key (caller, operation, key)
 );
 create index if not exists {.idempotency_leased_until} on {idempotency} (leased_until);
+
+-- Messages that a consumer is still to handle, where sender and receiver share the database.
+create table if not exists {inbox_token} (
+  message_id uuid not null,
+  consumer   text not null,
+  issued_at  timestamptz not null default clock_timestamp(),
+  primary key (message_id, consumer)
+);

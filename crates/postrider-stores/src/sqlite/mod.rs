@@ -52,6 +52,7 @@ mod source;
 mod status;
 #[cfg(feature = "sqlite")]
 mod store;
+pub mod tokens;
 pub mod upgrade;
 
 #[cfg(feature = "sqlite")]

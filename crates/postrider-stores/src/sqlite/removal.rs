@@ -13,7 +13,8 @@ const REMOVE: &str = r#"
 drop table if exists "{p}outbox"; drop table if exists "{p}delivered"; drop table if exists "{p}lane";
 drop table if exists "{p}relay"; drop table if exists "{p}meta"; drop table if exists "{p}inbox";
 drop table if exists "{p}inbox_foreign"; drop table if exists "{p}inbox_span"; drop table if exists "{p}inbox_cursor";
-drop table if exists "{p}inbox_refused"; drop table if exists "{p}idempotency";"#;
+drop table if exists "{p}inbox_refused"; drop table if exists "{p}inbox_token";
+drop table if exists "{p}idempotency";"#;
 
 /// Removes the tables of an outbox with everything in them; harmless when there are none. What else begins with the same
 /// prefix stays.

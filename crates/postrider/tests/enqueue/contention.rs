@@ -13,14 +13,14 @@ use crate::{mysql, postgres, sqlite};
 
 const CONSUMER: &str = "billing";
 
-async fn connect(database: &postgres::Database) -> Client {
+pub async fn connect(database: &postgres::Database) -> Client {
     let (client, connection) = tokio_postgres::connect(&database.url, NoTls).await.unwrap();
     tokio::spawn(connection);
     client
 }
 
 /// Until somebody waits for a lock.
-async fn until_waiting(client: &Client) {
+pub async fn until_waiting(client: &Client) {
     let waiting =
         "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
     while client.query_one(waiting, &[]).await.unwrap().get::<_, i64>(0) == 0 {
@@ -406,7 +406,8 @@ async fn what_an_application_put_into_the_inbox_of_an_earlier_version_is_taken_o
 
     let mut client = connect(&postgres::Database::fresh().await).await;
     let earlier = format!(
-        "drop table postrider_inbox, postrider_inbox_foreign, postrider_inbox_span, postrider_idempotency;
+        "drop table postrider_inbox, postrider_inbox_foreign, postrider_inbox_span, postrider_inbox_token,
+           postrider_idempotency;
          create table postrider_inbox (consumer text not null, message_id uuid not null,
            seen_at timestamptz not null default clock_timestamp(), primary key (consumer, message_id));
          insert into postrider_inbox (consumer, message_id) values ('billing', '{fresh}'), ('billing', '{v4}');
@@ -424,7 +425,7 @@ async fn what_an_application_put_into_the_inbox_of_an_earlier_version_is_taken_o
     let mut connection = Conn::from_url(&database.url).await.unwrap();
     for statement in [
         "drop table postrider_inbox_foreign, postrider_inbox_span, postrider_inbox_cursor, postrider_inbox_refused, \
-         postrider_idempotency",
+         postrider_inbox_token, postrider_idempotency",
         "alter table postrider_inbox modify message_id varchar(64) not null, drop primary key, add primary key (consumer, message_id)",
         &format!(
             "insert into postrider_inbox (consumer, message_id) values ('billing', '{fresh}'), ('billing', '{v4}')"
@@ -444,7 +445,8 @@ async fn what_an_application_put_into_the_inbox_of_an_earlier_version_is_taken_o
     let mut connection = rusqlite::Connection::open(file.path()).unwrap();
     let earlier = format!(
         "drop table postrider_inbox; drop table postrider_inbox_foreign; drop table postrider_inbox_span;
-         drop table postrider_inbox_cursor; drop table postrider_inbox_refused; drop table postrider_idempotency;
+         drop table postrider_inbox_cursor; drop table postrider_inbox_refused; drop table postrider_inbox_token;
+         drop table postrider_idempotency;
          create table postrider_inbox (consumer text not null, message_id text not null, seen_at integer not null default 0,
            primary key (consumer, message_id)) without rowid;
          insert into postrider_inbox (consumer, message_id) values ('billing', '{fresh}'), ('billing', '{v4}');

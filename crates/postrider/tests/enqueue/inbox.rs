@@ -13,6 +13,8 @@ use crate::keys::{Asked, Reply};
 pub enum Question {
     Seen(&'static str, MessageId),
     SeenBy(&'static str, &'static str, MessageId),
+    Issue(&'static str, MessageId),
+    Take(&'static str, MessageId),
     Next(u64),
     Rising(u64),
     Refuse(Message),
@@ -26,6 +28,7 @@ pub enum Told {
     Seen(Seen),
     By(Advance),
     Refused,
+    Issued,
     Forgotten(Forgotten),
     Key(Reply),
 }
@@ -47,6 +50,8 @@ macro_rules! told {
             Question::SeenBy(tenant, consumer, id) => {
                 inbox.tenant(tenant).first_seen($tx, consumer, id)$(.$await)?.map(Told::Seen)
             }
+            Question::Issue(consumer, id) => inbox.issue_token($tx, consumer, id)$(.$await)?.map(|()| Told::Issued),
+            Question::Take(consumer, id) => inbox.take_token($tx, consumer, id)$(.$await)?.map(Told::Seen),
             Question::Next(sequence) => inbox.advance($tx, "billing", "orders", 3, sequence)$(.$await)?.map(Told::By),
             Question::Rising(sequence) => {
                 inbox.advance_rising($tx, "billing", "log", 0, sequence)$(.$await)?.map(Told::By)
@@ -89,6 +94,9 @@ macro_rules! every_inbox_case {
         consumers_and_tenants_see_every_message_once_each,
         an_id_without_a_time_is_recorded_too,
         what_is_kept_is_remembered_and_what_is_older_is_refused,
+        a_token_is_taken_once_and_is_back_when_that_is_rolled_back,
+        a_token_counts_for_its_consumer_and_its_message,
+        a_token_whose_sender_rolls_back_was_never_issued,
         a_repeat_the_next_and_a_gap_of_a_source_are_told_apart,
         a_source_may_leave_numbers_out,
         a_place_that_is_rolled_back_was_not_reached,
@@ -160,6 +168,37 @@ pub async fn what_is_kept_is_remembered_and_what_is_older_is_refused(driver: &im
     assert_eq!(told_by(driver, vec![Question::Seen("billing", id)], End::Commit).await, [REPEAT]);
     let old = driver.receive(vec![Question::Seen("billing", made_at(1_600_000_000))], End::Rollback).await;
     assert!(matches!(old[..], [Err(InboxError::TooOld)]), "{old:?}");
+}
+
+pub async fn a_token_is_taken_once_and_is_back_when_that_is_rolled_back(driver: &impl Receiver) {
+    let id = MessageId::fresh();
+    // Issued twice by its sender, it is one.
+    let issue = vec![Question::Issue("billing", id), Question::Issue("billing", id)];
+    assert_eq!(told_by(driver, issue, End::Commit).await, [Told::Issued, Told::Issued]);
+    for end in [End::Rollback, End::Rollback, End::Commit] {
+        let twice = vec![Question::Take("billing", id), Question::Take("billing", id)];
+        assert_eq!(told_by(driver, twice, end).await, [FIRST, REPEAT]);
+    }
+    assert_eq!(told_by(driver, vec![Question::Take("billing", id)], End::Commit).await, [REPEAT]);
+}
+
+pub async fn a_token_counts_for_its_consumer_and_its_message(driver: &impl Receiver) {
+    let (id, other) = (MessageId::fresh(), MessageId::fresh());
+    told_by(driver, vec![Question::Issue("billing", id), Question::Issue("mail", id)], End::Commit).await;
+    let asked = vec![
+        Question::Take("billing", other),
+        Question::Take("Billing", id),
+        Question::Take("billing", id),
+        Question::Take("mail", id),
+        Question::Take("mail", id),
+    ];
+    assert_eq!(told_by(driver, asked, End::Commit).await, [REPEAT, REPEAT, FIRST, FIRST, REPEAT]);
+}
+
+pub async fn a_token_whose_sender_rolls_back_was_never_issued(driver: &impl Receiver) {
+    let id = MessageId::fresh();
+    told_by(driver, vec![Question::Issue("billing", id)], End::Rollback).await;
+    assert_eq!(told_by(driver, vec![Question::Take("billing", id)], End::Commit).await, [REPEAT]);
 }
 
 pub async fn a_repeat_the_next_and_a_gap_of_a_source_are_told_apart(driver: &impl Receiver) {

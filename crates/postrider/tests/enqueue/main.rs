@@ -14,4 +14,5 @@ mod mysql;
 mod postgres;
 mod sea_orm;
 mod sqlite;
+mod tokens;
 mod trace;

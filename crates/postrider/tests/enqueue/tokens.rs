@@ -1,0 +1,127 @@
+//! Two deliveries of one message that take its token at the same moment, on real servers: never a second effect.
+
+use mysql_async::prelude::Queryable;
+use mysql_async::{Conn, IsolationLevel as MysqlIsolation, TxOpts};
+use postrider::{Inbox, InboxError, Message, MessageId, Outbox, Seen};
+use rusqlite::TransactionBehavior;
+use tokio_postgres::IsolationLevel;
+
+use crate::contention::{connect, until_waiting, until_waiting_on_mysql};
+use crate::{mysql, postgres, sqlite};
+
+const CONSUMER: &str = "billing";
+
+/// A second delivery takes the token while the first one's transaction is open, which then ends; what the second is told.
+async fn second_on_postgres(isolation: IsolationLevel, commits: bool) -> Result<Seen, InboxError> {
+    let database = postgres::Database::fresh().await;
+    let (mut one, watcher) = (connect(&database).await, connect(&database).await);
+    let (inbox, id) = (Inbox::new(), MessageId::fresh());
+    let sender = one.transaction().await.unwrap();
+    inbox.issue_token(&sender, CONSUMER, id).await.unwrap();
+    sender.commit().await.unwrap();
+    let first = one.transaction().await.unwrap();
+    assert_eq!(inbox.take_token(&first, CONSUMER, id).await.unwrap(), Seen::First);
+    let mut two = connect(&database).await;
+    let second = tokio::spawn(async move {
+        let tx = two.build_transaction().isolation_level(isolation).start().await.unwrap();
+        Inbox::new().take_token(&tx, CONSUMER, id).await
+    });
+    until_waiting(&watcher).await;
+    if commits {
+        first.commit().await.unwrap();
+    } else {
+        first.rollback().await.unwrap();
+    }
+    second.await.unwrap()
+}
+
+#[tokio::test]
+async fn on_postgresql_who_takes_a_token_second_waits_and_finds_none() {
+    let seen = second_on_postgres(IsolationLevel::ReadCommitted, true).await;
+    assert!(matches!(seen, Ok(Seen::Repeat)), "{seen:?}");
+    for isolation in [IsolationLevel::RepeatableRead, IsolationLevel::Serializable] {
+        let seen = second_on_postgres(isolation, true).await;
+        assert!(matches!(seen, Err(InboxError::Contended(Some(_)))), "{seen:?}");
+    }
+}
+
+#[tokio::test]
+async fn on_postgresql_who_takes_a_token_second_has_it_when_the_first_is_rolled_back() {
+    for isolation in [IsolationLevel::ReadCommitted, IsolationLevel::RepeatableRead, IsolationLevel::Serializable] {
+        let seen = second_on_postgres(isolation, false).await;
+        assert!(matches!(seen, Ok(Seen::First)), "{seen:?}");
+    }
+}
+
+#[tokio::test]
+async fn on_mysql_who_takes_a_token_second_waits_for_the_first() {
+    for (commits, expected) in [(true, Seen::Repeat), (false, Seen::First)] {
+        let database = mysql::Database::fresh().await;
+        let (mut one, mut watcher) =
+            (Conn::from_url(&database.url).await.unwrap(), Conn::from_url(&database.url).await.unwrap());
+        let (inbox, id) = (Inbox::new(), MessageId::fresh());
+        let mut sender = one.start_transaction(TxOpts::default()).await.unwrap();
+        inbox.issue_token(&mut sender, CONSUMER, id).await.unwrap();
+        sender.commit().await.unwrap();
+        let mut first = one.start_transaction(TxOpts::default()).await.unwrap();
+        assert_eq!(inbox.take_token(&mut first, CONSUMER, id).await.unwrap(), Seen::First);
+        let url = database.url.clone();
+        let second = tokio::spawn(async move {
+            let mut two = Conn::from_url(&url).await.unwrap();
+            let mut tx = two.start_transaction(TxOpts::default()).await.unwrap();
+            Inbox::new().take_token(&mut tx, CONSUMER, id).await
+        });
+        until_waiting_on_mysql(&mut watcher).await;
+        if commits {
+            first.commit().await.unwrap();
+        } else {
+            first.rollback().await.unwrap();
+        }
+        assert_eq!(second.await.unwrap().unwrap(), expected);
+    }
+}
+
+/// Under REPEATABLE READ a look would not see it, and its message would be lost.
+#[tokio::test]
+async fn on_mysql_a_token_that_is_younger_than_the_snapshot_is_taken() {
+    let database = mysql::Database::fresh().await;
+    let (mut one, mut two) =
+        (Conn::from_url(&database.url).await.unwrap(), Conn::from_url(&database.url).await.unwrap());
+    let mut options = TxOpts::default();
+    options.with_isolation_level(MysqlIsolation::RepeatableRead).with_consistent_snapshot(true);
+    let mut receiver = one.start_transaction(options).await.unwrap();
+    let tokens: Option<i64> = receiver.query_first("select count(*) from postrider_inbox_token").await.unwrap();
+    assert_eq!(tokens, Some(0));
+    let mut sender = two.start_transaction(TxOpts::default()).await.unwrap();
+    let inbox = Inbox::new();
+    let id = Outbox::new().enqueue(&mut sender, Message::new("orders", "book")).await.unwrap();
+    inbox.issue_token(&mut sender, CONSUMER, id).await.unwrap();
+    sender.commit().await.unwrap();
+    assert_eq!(inbox.take_token(&mut receiver, CONSUMER, id).await.unwrap(), Seen::First);
+    receiver.commit().await.unwrap();
+}
+
+#[tokio::test]
+async fn on_sqlite_of_many_that_take_a_token_at_once_one_has_it() {
+    let file = sqlite::File::fresh();
+    let (inbox, id) = (Inbox::new(), MessageId::fresh());
+    let mut sender = rusqlite::Connection::open(file.path()).unwrap();
+    let tx = sender.transaction().unwrap();
+    inbox.issue_token(&tx, CONSUMER, id).unwrap();
+    tx.commit().unwrap();
+    let takers: Vec<_> = (0..8)
+        .map(|_| {
+            let path = file.path().to_owned();
+            std::thread::spawn(move || {
+                let mut connection = rusqlite::Connection::open(path).unwrap();
+                connection.busy_timeout(std::time::Duration::from_secs(30)).unwrap();
+                let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+                let seen = Inbox::new().take_token(&tx, CONSUMER, id).unwrap();
+                tx.commit().unwrap();
+                seen
+            })
+        })
+        .collect();
+    let taken = takers.into_iter().map(|taker| taker.join().unwrap()).filter(|seen| *seen == Seen::First).count();
+    assert_eq!(taken, 1);
+}
