@@ -8,6 +8,7 @@ mod contention;
 mod diesel;
 mod inbox;
 mod keys;
+mod lost;
 mod meeting;
 mod migrate;
 mod mysql;
