@@ -114,7 +114,8 @@ async fn on_mysql_what_was_recorded_at_a_commit_that_was_cut_is_what_happened() 
         before!(&mut tx, id);
         tx.commit().await.unwrap();
 
-        let mut client = Conn::new(OptsBuilder::from_opts(options).tcp_port(proxy.port())).await.unwrap();
+        let mut client =
+            Conn::new(OptsBuilder::from_opts(options).tcp_port(proxy.port()).prefer_socket(false)).await.unwrap();
         let mut tx = client.start_transaction(TxOpts::default()).await.unwrap();
         assert_eq!(delivered!(&mut tx, id, tx.query_drop(EFFECT)), FIRST);
         spoil(&proxy, how, tx.commit()).await;
