@@ -48,6 +48,7 @@ macro_rules! backend {
 
 static BACKENDS: &[Backend] = &[
     backend!("memory", memory, &["memory"]),
+    backend!("objects", objects, &["s3", "az", "azure", "gs"]),
     backend!("postgres", postgres, &["postgres", "postgresql"]),
     backend!("sqlite", sqlite, &["sqlite"]),
 ];
