@@ -6,7 +6,6 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use object_store::ObjectStoreExt;
 use postrider_core::{DocumentStore, ErrorKind, WriteError};
 use postrider_documents::objects::{ObjectDocuments, ObjectOptions};
 use postrider_testkit::proxy::Proxy;
@@ -41,7 +40,7 @@ impl Harness {
 
 async fn azurite(what: &str) -> Option<Arc<Mutex<Azurite>>> {
     let server = installed(what, Azurite::start().await)?;
-    server.make_container("documents").await.unwrap();
+    server.make_container("documents").unwrap();
     Some(Arc::new(Mutex::new(server)))
 }
 
@@ -83,4 +82,39 @@ impl DocumentHarness for Harness {
             reason: "a container is made by who pays for it; a missing one is tested apart",
         }]
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn documents_in_azure_pass_the_suite() {
+    let Some(server) = azurite("documents in Azure Blob Storage").await else { return };
+    run(&format!("azure (azurite {VERSION})"), || Harness::start(&server)).await.expect_success();
+}
+
+#[tokio::test]
+async fn a_missing_container_is_no_missing_document() {
+    let Some(server) = azurite("a missing container").await else { return };
+    let store = at(&server.lock().await.endpoint(), "nobody");
+    let read = store.load(&key("7")).await.unwrap_err();
+    let Err(WriteError::Failed(written)) = store.create(&key("7"), &draft("1")).await else { panic!("it was written") };
+    for error in [read, written, store.prepare().await.unwrap_err(), store.check().await.unwrap_err()] {
+        assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+        assert!(error.advice().unwrap().contains("make the bucket or container"), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_whose_answer_is_lost_is_no_conflict_with_itself() {
+    let Some(server) = azurite("answers that are lost").await else { return };
+    let (port, endpoint) = (server.lock().await.port(), server.lock().await.endpoint());
+    let proxy = Proxy::start(SocketAddr::from((Ipv4Addr::LOCALHOST, port)), b"").await.unwrap();
+    let through = endpoint.replace(&port.to_string(), &proxy.port().to_string());
+    let (direct, store) = (at(&endpoint, "documents/lost"), at(&through, "documents/lost"));
+    proxy.lose_answer();
+    let created = store.create(&key("7"), &draft("1")).await.unwrap();
+    proxy.lose_answer();
+    let replaced = store.replace(&key("7"), &created, &draft("2")).await.unwrap();
+    assert_eq!(direct.load(&key("7")).await.unwrap().unwrap().version, replaced);
+    proxy.lose_answer();
+    store.delete(&key("7"), &replaced).await.unwrap();
+    assert!(direct.load(&key("7")).await.unwrap().is_none());
 }

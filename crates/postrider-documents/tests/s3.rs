@@ -105,7 +105,8 @@ async fn a_missing_bucket_is_no_missing_document() {
 async fn a_write_whose_answer_is_lost_is_no_conflict_with_itself() {
     let Some(moto) = moto("answers that are lost").await else { return };
     let proxy = Proxy::start(SocketAddr::from((Ipv4Addr::LOCALHOST, moto.port())), b"").await.unwrap();
-    let (direct, store) = (at(&moto.endpoint(), "documents/lost"), at(&format!("http://127.0.0.1:{}", proxy.port()), "documents/lost"));
+    let (direct, store) =
+        (at(&moto.endpoint(), "documents/lost"), at(&format!("http://127.0.0.1:{}", proxy.port()), "documents/lost"));
     proxy.lose_answer();
     let created = store.create(&key("7"), &draft("1")).await.unwrap();
     proxy.lose_answer();
@@ -122,7 +123,9 @@ async fn a_write_whose_answer_is_lost_is_no_conflict_with_itself() {
     assert_eq!(direct.load(&key("7")).await.unwrap().unwrap().version, again);
 
     proxy.pass(Passage::HeldToClient);
-    let Err(WriteError::Failed(error)) = store.replace(&key("7"), &again, &draft("4")).await else { panic!("no failure") };
+    let Err(WriteError::Failed(error)) = store.replace(&key("7"), &again, &draft("4")).await else {
+        panic!("no failure")
+    };
     assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
     let error = tokio::time::timeout(Duration::from_secs(10), store.load(&key("7"))).await.unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");

@@ -119,7 +119,11 @@ mod tests {
             (Service::S3, over, Fate::Lost, "", Verdict::Doubtful),
             (Service::S3, over, Fate::Unsent, "no credentials", Verdict::Failed(ErrorKind::Config)),
         ] {
-            assert_eq!(verdict(service, condition, fate, &told(text)), expected, "{service:?} {condition:?} {fate:?} {text}");
+            assert_eq!(
+                verdict(service, condition, fate, &told(text)),
+                expected,
+                "{service:?} {condition:?} {fate:?} {text}"
+            );
         }
     }
 }

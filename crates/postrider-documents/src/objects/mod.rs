@@ -45,6 +45,7 @@ pub const LIMIT: u64 = 16 << 20;
 /// # Errors
 /// `Config` when the URL cannot be read, or the environment lacks what the service needs.
 pub async fn open(url: &str) -> Result<Arc<dyn DocumentStore>> {
-    let variables = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let variables =
+        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     Ok(Arc::new(ObjectDocuments::new(ObjectOptions::new(url, variables)?)?))
 }

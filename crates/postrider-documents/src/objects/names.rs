@@ -119,7 +119,10 @@ mod tests {
     #[test]
     fn keys_are_in_the_order_of_the_names() {
         let mut names: Vec<String> = (0x20..0x7f).map(|byte: u8| char::from(byte).to_string()).collect();
-        names.extend(["\u{80}", "\u{e9}", "\u{ff21}", "\u{1f600}", "a/b", "a-", "a", "aa", "a b", "Z", "a~", "a!"].map(str::to_owned));
+        names.extend(
+            ["\u{80}", "\u{e9}", "\u{ff21}", "\u{1f600}", "a/b", "a-", "a", "aa", "a b", "Z", "a~", "a!"]
+                .map(str::to_owned),
+        );
         let pairs: Vec<(&String, String)> = names.iter().map(|name| (name, escaped(name))).collect();
         for (one, key) in &pairs {
             for (other, other_key) in &pairs {

@@ -80,7 +80,10 @@ pub struct ObjectOptions {
 
 impl fmt::Debug for ObjectOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ObjectOptions").field("service", &self.service).field("bucket", &self.bucket).finish_non_exhaustive()
+        f.debug_struct("ObjectOptions")
+            .field("service", &self.service)
+            .field("bucket", &self.bucket)
+            .finish_non_exhaustive()
     }
 }
 
@@ -96,12 +99,15 @@ impl ObjectOptions {
             "s3" => Service::S3,
             "az" | "azure" => Service::Azure,
             "gs" => Service::Google,
-            "file" => return Err(refused("files have no conditional writes; documents on this machine are for sqlite:")),
+            "file" => {
+                return Err(refused("files have no conditional writes; documents on this machine are for sqlite:"));
+            }
             _ => return Err(unread()),
         };
         let bucket = url.host_str().filter(|bucket| !bucket.is_empty()).ok_or_else(|| expected(service))?.to_owned();
         if !url.username().is_empty() || url.password().is_some() {
-            let text = format!("credentials do not stand in it; expected them in the variables {}", service.variables());
+            let text =
+                format!("credentials do not stand in it; expected them in the variables {}", service.variables());
             return Err(refused(&text));
         }
         if url.port().is_some() || url.fragment().is_some() {
@@ -165,7 +171,9 @@ fn seconds(value: &str) -> Result<u64> {
 fn told(value: &str, service: Service) -> Result<Tombstones> {
     match (value, service) {
         ("plain", _) => Ok(Tombstones::Plain),
-        ("tagged", Service::Google) => Err(refused("objects of Google Cloud Storage have no tags; expected tombstones=plain")),
+        ("tagged", Service::Google) => {
+            Err(refused("objects of Google Cloud Storage have no tags; expected tombstones=plain"))
+        }
         ("tagged", _) => Ok(Tombstones::Tagged),
         _ => Err(refused("expected tombstones to be plain or tagged")),
     }
@@ -176,19 +184,25 @@ mod tests {
     use super::*;
 
     fn variables() -> [(String, String); 3] {
-        ["AWS_SECRET_ACCESS_KEY", "AZURE_STORAGE_ACCOUNT_KEY", "PATH"].map(|name| (name.to_owned(), "hunter2".to_owned()))
+        ["AWS_SECRET_ACCESS_KEY", "AZURE_STORAGE_ACCOUNT_KEY", "PATH"]
+            .map(|name| (name.to_owned(), "hunter2".to_owned()))
     }
 
     #[test]
     fn a_url_says_where_and_the_environment_who() {
         let url = "s3://shop/docs/of%20it?region=eu-west-1&endpoint=http://127.0.0.1:9/&timeout=3&tombstones=tagged";
         let options = ObjectOptions::new(url, variables()).unwrap();
-        assert_eq!((options.service, &*options.bucket, options.region.as_deref()), (Service::S3, "shop", Some("eu-west-1")));
+        assert_eq!(
+            (options.service, &*options.bucket, options.region.as_deref()),
+            (Service::S3, "shop", Some("eu-west-1"))
+        );
         assert_eq!(options.shown(), "s3://shop at http://127.0.0.1:9");
         assert_eq!((options.timeout, options.tombstones), (Duration::from_secs(3), Tombstones::Tagged));
         assert_eq!(options.variables.len(), 1);
         assert!(!format!("{options:?}").contains("hunter2"));
-        for (url, service) in [("az://c", Service::Azure), ("azure://c/p", Service::Azure), ("gs://b/", Service::Google)] {
+        for (url, service) in
+            [("az://c", Service::Azure), ("azure://c/p", Service::Azure), ("gs://b/", Service::Google)]
+        {
             assert_eq!(ObjectOptions::new(url, []).unwrap().service, service);
         }
     }

@@ -143,7 +143,11 @@ impl DocumentStore for ObjectDocuments {
                 continue;
             }
             // Not every service begins behind what it is told.
-            let key = self.options.place.document(collection, &object.location).filter(|key| after.is_none_or(|after| key > after));
+            let key = self
+                .options
+                .place
+                .document(collection, &object.location)
+                .filter(|key| after.is_none_or(|after| key > after));
             if let Some(key) = key {
                 if named.last().is_some_and(|last| *last >= key) {
                     let text = format!("{LISTING}: {} does not list in the order of the names", self.options.shown());
@@ -170,7 +174,11 @@ impl DocumentStore for ObjectDocuments {
             Tombstones::Tagged => "let a lifecycle rule of the bucket expire them after a day or more",
         };
         Ok(vec![
-            good("documents", format!("in {}; a write whose condition does not hold is refused", self.options.shown()), ""),
+            good(
+                "documents",
+                format!("in {}; a write whose condition does not hold is refused", self.options.shown()),
+                "",
+            ),
             good("durability", "an answered write is as durable as the service says of an object".to_owned(), ""),
             good("tombstones", tombstones.to_owned(), advice),
         ])

@@ -50,7 +50,8 @@ impl ObjectDocuments {
                 Condition::Absent => PutMode::Create,
                 Condition::Over(over) => PutMode::Update(update(service, over)),
             };
-            let options = PutOptions { mode, tags: tags.clone(), extensions: witness.extensions(), ..PutOptions::default() };
+            let options =
+                PutOptions { mode, tags: tags.clone(), extensions: witness.extensions(), ..PutOptions::default() };
             let error = match self.client.put_opts(object, bytes.clone().into(), options).await {
                 Ok(put) => return version(service, put.e_tag, put.version).ok_or_else(|| self.unnamed().into()),
                 Err(error) => error,

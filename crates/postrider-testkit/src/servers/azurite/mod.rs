@@ -15,6 +15,7 @@ pub const VERSION: &str = "3.35.0";
 pub const ACCOUNT: &str = "devstoreaccount1";
 /// The account's key.
 pub const KEY: &str = "dGhlIHNlY3JldCBrZXkgb2YgdGhlIHRlc3Rz";
+const MAKE_CONTAINER: &str = include_str!("make_container.js");
 const LOCK: &str = include_str!("package-lock.json");
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -23,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Azurite {
     // Dropped first: the folder must outlive the process.
     process: Process,
-    _folder: Folder,
+    folder: Folder,
     port: u16,
 }
 
@@ -42,7 +43,7 @@ impl Azurite {
             .args(["--blobHost", "127.0.0.1", "--blobPort", &port.to_string(), "--location"])
             .args([folder.path().join("data").into_os_string()])
             .args(["--skipApiVersionCheck", "--disableTelemetry", "--silent"]);
-        let mut azurite = Self { process: Process::spawn(recipe)?, _folder: folder, port };
+        let mut azurite = Self { process: Process::spawn(recipe)?, folder, port };
         azurite.ready().await?;
         Ok(azurite)
     }
@@ -55,6 +56,22 @@ impl Azurite {
     /// Its port.
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Makes a container.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub fn make_container(&self, name: &str) -> Result<(), ServerError> {
+        let script = self.folder.write("make_container.js", MAKE_CONTAINER)?;
+        let port = self.port.to_string();
+        let recipe = Recipe::new(find("node", &["/usr/bin".into()], "nodejs")?, self.folder.path()).args([script]);
+        recipe.args([&*port, ACCOUNT, KEY, name]).run().map(|_| ())
+    }
+
+    /// Whether it runs.
+    pub fn running(&mut self) -> bool {
+        self.process.running()
     }
 
     /// Stops it in good order.
