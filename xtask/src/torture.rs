@@ -145,7 +145,8 @@ fn keep(tree: &Tree, out: &Path) -> Result<String> {
     let word = |name: &str| report[name].as_str().unwrap_or_default().to_owned();
     let name = format!("torture-{}-{}-{}-{}min", word("store"), word("broker"), report["seed"], report["minutes"]);
     let beside = report["beside"].as_str().map(|commit| format!("-beside-{commit}")).unwrap_or_default();
-    let name = format!("{}{beside}", name.replace(".0min", "min"));
+    let consumer = report["consumer"].as_str().map(|kind| format!("-{kind}")).unwrap_or_default();
+    let name = format!("{}{consumer}{beside}", name.replace(".0min", "min"));
     let folder = tree.root.join("docs/reports");
     fs::create_dir_all(&folder)?;
     fs::write(folder.join(format!("{name}.json")), text)?;

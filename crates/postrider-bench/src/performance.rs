@@ -9,7 +9,7 @@ use crate::page::Measurement;
 use crate::plot::svg;
 
 /// Each part: its name, its title, and what was done.
-const PARTS: [(&str, &str, &str); 8] = [
+const PARTS: [(&str, &str, &str); 9] = [
     (
         "drain",
         "Draining a backlog",
@@ -77,6 +77,11 @@ const PARTS: [(&str, &str, &str); 8] = [
          Latency counts from the answer to the commit until the broker's acknowledgement has reached the relay. The \
          application's transactions are an order and a message each, of four connections; the relay beside them is a \
          process of its own that delivers to memory, in turns with none.",
+    ),
+    (
+        "receiving",
+        "Receiving once",
+        "A message is received and has its effect: a row in a transaction, or a number in a document of PostgreSQL. Each way to          remember which messages were handled takes turns of a few seconds with one that remembers nothing. No message is a          repeat and none sends anything, so that what remembering costs is all that differs. Then the inbox receives at a          steady rate over ten times of what it remembers, while what is older is forgotten in whole partitions.",
     ),
 ];
 
@@ -164,7 +169,7 @@ mod tests {
         assert!(!text.contains("## Several relays"), "{text}");
         assert!(
             text.ends_with(
-                "Not measured for this version: latency, transactions, cost, memory, scaling, mysql-kafka.\n"
+                "Not measured for this version: latency, transactions, cost, memory, scaling, mysql-kafka, receiving.\n"
             ),
             "{text}"
         );

@@ -103,6 +103,9 @@ pub(crate) enum Verb {
     /// Look at dead letters, replay or discard them
     #[command(after_help = verbs::dead::EXAMPLE)]
     Dead(verbs::dead::Dead),
+    /// Show what receivers handled and refused; look at what was refused, and discard it
+    #[command(after_help = verbs::inbox::EXAMPLE)]
+    Inbox(verbs::inbox::Inbox),
     /// Remove what is past its retention, once
     #[command(after_help = verbs::prune::EXAMPLE)]
     Prune(verbs::prune::Prune),
@@ -143,6 +146,7 @@ impl Verb {
             | Self::Status(_)
             | Self::Explain(_)
             | Self::Dead(_)
+            | Self::Inbox(_)
             | Self::Check(_)
             | Self::Bench(_)
             | Self::Completions(_) => SettingFlags::default(),

@@ -107,6 +107,7 @@ async fn perform(verb: Verb, config: &Config) -> Outcome<Exit> {
         Verb::Status(verb) => verb.run(config).await,
         Verb::Explain(verb) => verb.run(config).await,
         Verb::Dead(verb) => verb.run(config).await,
+        Verb::Inbox(verb) => verb.run(config).await,
         Verb::Prune(verb) => verb.run(config).await,
         Verb::Check(verb) => verb.run(config).await,
         Verb::Bench(verb) => verb.run(config).await,

@@ -50,6 +50,9 @@ pub(crate) async fn run(setup: Setup<'_>, live: &Live, stop: CancellationToken) 
     if let Some(archive) = wiring::archive(config)? {
         builder = builder.archive(archive);
     }
+    if let Some(keep) = config.inbox {
+        builder = builder.inbox(keep);
+    }
     for route in &config.routes {
         let Some(broker) = setup.brokers.get(&route.broker) else { continue };
         let name = DestinationName::new(&route.name);

@@ -38,6 +38,21 @@ fn the_demo_ends_by_itself_with_a_verdict_that_holds() {
 }
 
 #[test]
+fn with_a_consumer_that_has_an_inbox_many_orders_come_again_and_each_is_shipped_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = demo(folder.path(), &["--seconds", "4", "--rate", "200", "--consumer", "--keep", "kept"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.lines().any(|line| line == "verdict: holds"), "{text}");
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert_eq!(figure(&text, "shipped"), figure(&text, "delivered"), "{text}");
+    assert!(figure(&text, "repeats") > 20, "{text}");
+    let database = rusqlite::Connection::open(folder.path().join("kept/consumer.db")).unwrap();
+    let count = |sql: &str| database.query_row(sql, (), |row| row.get::<_, i64>(0)).unwrap().unsigned_abs();
+    assert_eq!(count("select count(*) from shipments"), figure(&text, "shipped"), "{text}");
+    assert_eq!(count("select count(distinct message_id) from shipments"), figure(&text, "shipped"), "{text}");
+}
+
+#[test]
 fn what_the_demo_keeps_is_an_outbox_that_the_other_verbs_read() {
     let folder = tempfile::tempdir().unwrap();
     let output = demo(folder.path(), &["--seconds", "2", "--rate", "50", "--keep", "kept"]);

@@ -36,12 +36,13 @@ pub use on_dead::OnDead;
 pub use retry::{Attempts, Jitter, OnExpire, RetryOverride, RetryPolicy, TopicPattern};
 pub use row::{Closed, Content, Due, Expires, GivenUp, Head, Lifetime, Retrying, Row, RowId, RowState};
 pub use seams::{
-    Accepted, Archive, Attempt, Broker, BrokerProfile, Collection, Confirmation, DeadFilter, DeadGroup, DeadReason,
-    DeliveredView, DocumentKey, DocumentProfile, DocumentStore, Draft, DueIndex, Durability, Explained, FailedAttempt,
-    Finding, Held, HeldKey, Isolation, LaneStatus, Leases, Level, Measured, MemberStatus, Operator, OrderInBatch,
-    Outcome, Outgoing, Page, PastRow, Position, Pruned, Published, Recorded, Records, Remains, Renewal, Retention,
-    Revision, Room, RowView, Settled, Settlement, Settler, Source, Standing, Store, StoreProfile, StoreStatus, Stored,
-    Subject, Version, WriteError, past_ids,
+    Accepted, Archive, Attempt, Broker, BrokerProfile, Collection, Confirmation, ConsumerStatus, DeadFilter, DeadGroup,
+    DeadReason, DeliveredView, DocumentKey, DocumentProfile, DocumentStore, Draft, DueIndex, Durability, Explained,
+    FailedAttempt, Finding, Forgotten, Held, HeldKey, InboxStatus, Isolation, LaneStatus, Leases, Level, Measured,
+    MemberStatus, Operator, OrderInBatch, Outcome, Outgoing, Page, PastRow, Position, Pruned, Published, Recorded,
+    Records, RefusedFilter, RefusedGroup, RefusedView, Remains, Renewal, Retention, Revision, Room, RowView, Settled,
+    Settlement, Settler, Source, Standing, Store, StoreProfile, StoreStatus, Stored, Subject, Version, WriteError,
+    past_ids,
 };
 pub use secret::Secret;
 pub use template::{AllowList, DestinationTemplate, MAX_PLACES, Placeholder, ValuePattern};

@@ -107,3 +107,25 @@ fn every_broken_rule_of_idempotency_keys_breaks_a_promise_and_no_harmless_change
         holds(broken.says(), promise, &found);
     }
 }
+
+/// The published listings return early on a repeat, and make tokens that are valid before anybody committed to them: with
+/// each something stays for ever. The same histories of ours leave nothing.
+#[test]
+#[ignore = "what it checks, two other tests check too; this one puts both beside each other, for `cargo xtask show receiving.5`"]
+fn the_two_leaks_of_the_published_algorithms_are_found_and_ours_have_none() {
+    for (name, ours) in [
+        ("known ids: a repeat returns without a second look", Protocol::KNOWN_IDS),
+        ("tokens: a repeat returns without a second look", Protocol::TOKENS),
+        ("tokens: valid as soon as they are made", Protocol::TOKENS),
+    ] {
+        let change = Change::all().into_iter().find(|change| change.says == name).unwrap();
+        let promise = change.breaks.unwrap();
+        assert_eq!(promise, "nothing is left behind", "{name}");
+        let published = change.receiver.check(Some(promise));
+        println!("{name}: {published}");
+        holds(name, Some(promise), &published);
+        let found = Receiver { protocol: ours, broken: None, ..change.receiver }.check(None);
+        println!("without that: {found}");
+        assert!(found.fallen.is_empty(), "{name}: {found}");
+    }
+}

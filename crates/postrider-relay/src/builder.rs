@@ -49,6 +49,7 @@ pub(crate) struct Plan {
     pub(crate) lease: Duration,
     pub(crate) retention: Retention,
     pub(crate) archive: Option<Arc<dyn Archive>>,
+    pub(crate) inbox: Option<Duration>,
     pub(crate) stop_deadline: Duration,
     pub(crate) patience: Duration,
     pub(crate) ending: Ending,
@@ -169,6 +170,14 @@ impl RelayBuilder {
     #[must_use]
     pub fn archive(mut self, archive: Arc<dyn Archive>) -> Self {
         self.plan.archive = Some(archive);
+        self
+    }
+
+    /// How long the inbox in the same tables remembers what was handled: one of the relays forgets what is older, whoever
+    /// received it. By default none does: then the application calls `Inbox::forget`.
+    #[must_use]
+    pub fn inbox(mut self, keep: Duration) -> Self {
+        self.plan.inbox = Some(keep);
         self
     }
 
@@ -362,6 +371,7 @@ impl Relay {
                 lease,
                 retention: Retention::default(),
                 archive: None,
+                inbox: None,
                 stop_deadline: DEFAULT_STOP_DEADLINE,
                 patience: DEFAULT_PATIENCE,
                 ending: Ending::WhenStopped,

@@ -87,7 +87,7 @@ impl Hands {
         tasks.start("leaseholder", holder.keep(orders));
         tasks.start("reader", read_all(store(), asked_reads, tell.clone()));
         tasks.start("settler", settle_all(store(), asked_settles, tell.clone()));
-        let keeping = Keeping { retention: plan.retention, archive: plan.archive.clone() };
+        let keeping = Keeping { retention: plan.retention, archive: plan.archive.clone(), inbox: plan.inbox };
         tasks.start("housekeeper", keep_house(store(), keeping, on_duty, asked_counts, tell.clone()));
         let publisher = Publisher::new(plan.outlets.clone(), tell);
         Self { signals, reads, settles, leases, duty, counts, publisher, tasks, patience: plan.lease }

@@ -1,4 +1,4 @@
-//! Retention, the outbox in numbers, and whether the outbox is empty.
+//! Retention of outbox and inbox, the outbox in numbers, and whether the outbox is empty.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +8,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep};
 
 use crate::archiving::{Archiving, within};
+use crate::forgetting::Forgetting;
 use crate::hands::Signal;
 use crate::snapshot::Left;
 use crate::telemetry;
@@ -44,11 +45,12 @@ impl Duty {
     }
 }
 
-/// How long what is settled is kept, and where it goes then.
+/// How long what is settled is kept, and where it goes then; how long the inbox remembers what was handled.
 #[derive(Debug)]
 pub(crate) struct Keeping {
     pub(crate) retention: Retention,
     pub(crate) archive: Option<Arc<dyn Archive>>,
+    pub(crate) inbox: Option<Duration>,
 }
 
 /// Keeps house until the asking end is dropped. A message on `asked` wants to know whether the outbox is empty.
@@ -63,6 +65,7 @@ pub(crate) async fn keep_house(
     let mut next_round = Instant::now();
     let mut counts = Counts::beginning(next_round);
     let mut archiving = Archiving::default();
+    let mut forgetting = Forgetting::after(keeping.inbox);
     let mut was = Duty::Off;
     loop {
         tokio::select! {
@@ -78,6 +81,7 @@ pub(crate) async fn keep_house(
                 // Who comes to it shows the outbox at once.
                 next_round = Instant::now();
                 counts = Counts::beginning(next_round);
+                forgetting.begin();
             }
             () = tokio::time::sleep_until(next_round) => {
                 next_round = Instant::now() + ROUND;
@@ -86,11 +90,17 @@ pub(crate) async fn keep_house(
                     telemetry::store_is_shown_elsewhere();
                 }
                 was = duty;
-                if duty == Duty::On
-                    && let Err(error) = round(&store, &mut operator, &keeping, &mut archiving, &mut counts).await
-                {
+                if duty == Duty::Off {
+                    continue;
+                }
+                if let Err(error) = round(&store, &mut operator, &keeping, &mut archiving, &mut counts).await {
                     operator = None;
                     tracing::debug!(%error, "housekeeping could not be done this time");
+                }
+                if let Some(keep) = forgetting.due()
+                    && let Ok(operator) = hand(&store, &mut operator).await
+                {
+                    forgetting.round(&mut **operator, keep).await;
                 }
             }
         }
@@ -100,7 +110,7 @@ pub(crate) async fn keep_house(
 async fn round(
     store: &Arc<dyn Store>,
     operator: &mut Option<Box<dyn Operator>>,
-    Keeping { retention, archive }: &Keeping,
+    Keeping { retention, archive, .. }: &Keeping,
     archiving: &mut Archiving,
     counts: &mut Counts,
 ) -> Result<()> {
@@ -339,7 +349,7 @@ pub(crate) mod tests {
 
     impl House {
         fn new(store: &MemoryStore, retention: Retention, trouble: Trouble) -> Self {
-            Self::scripted(store, Keeping { retention, archive: None }, move |_| trouble)
+            Self::scripted(store, Keeping { retention, archive: None, inbox: None }, move |_| trouble)
         }
 
         /// On duty, with an archive.
@@ -349,7 +359,19 @@ pub(crate) mod tests {
             trouble: impl Fn(&'static str) -> Trouble + Send + Sync + 'static,
         ) -> Self {
             let archive = Some(Arc::clone(archive) as Arc<dyn Archive>);
-            let house = Self::scripted(store, Keeping { retention: AT_ONCE, archive }, trouble);
+            let house = Self::scripted(store, Keeping { retention: AT_ONCE, archive, inbox: None }, trouble);
+            house.duty.send_replace(Duty::On);
+            house
+        }
+
+        /// On duty, with an inbox that remembers so long.
+        fn forgetting(
+            store: &MemoryStore,
+            keep: Duration,
+            trouble: impl Fn(&'static str) -> Trouble + Send + Sync + 'static,
+        ) -> Self {
+            let keeping = Keeping { retention: Retention::default(), archive: None, inbox: Some(keep) };
+            let house = Self::scripted(store, keeping, trouble);
             house.duty.send_replace(Duty::On);
             house
         }
@@ -461,6 +483,42 @@ pub(crate) mod tests {
         sleep(Duration::from_secs(65)).await;
         assert_eq!((house.moments("status"), house.moments("remove_past")), (vec![0, 30, 60], Vec::new()));
         assert_eq!(past(&store).await.len(), 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_inbox_forgets_every_hundredth_of_what_it_keeps_within_bounds() {
+        let days = 7 * 86_400;
+        for (keep, moments) in [(60, [0, 10, 20]), (3_600, [0, 40, 80]), (days, [0, 600, 1_200])] {
+            let store = MemoryStore::new(LaneCount::ONE, History::Off);
+            let house = House::forgetting(&store, Duration::from_secs(keep), |_| Trouble::None);
+            sleep(Duration::from_secs(moments[2]) + ROUND / 2).await;
+            assert_eq!(house.moments("forget"), moments, "{keep}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_inbox_that_cannot_forget_holds_up_no_count_and_is_tried_again() {
+        let store = MemoryStore::new(LaneCount::ONE, History::Off);
+        let house = House::forgetting(&store, HOUR, |name| match name {
+            "forget" => Trouble::Fail(ErrorKind::Config),
+            _ => Trouble::None,
+        });
+        sleep(Duration::from_secs(125)).await;
+        assert_eq!(house.moments("forget"), [0, 60, 120]);
+        assert_eq!(house.moments("status").len(), 13);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_comes_to_the_duty_forgets_at_once_and_who_left_it_does_not() {
+        let store = MemoryStore::new(LaneCount::ONE, History::Off);
+        let house = House::forgetting(&store, 24 * HOUR, |_| Trouble::None);
+        sleep(Duration::from_secs(5)).await;
+        house.duty.send_replace(Duty::Off);
+        sleep(HOUR).await;
+        assert_eq!(house.moments("forget"), [0]);
+        house.duty.send_replace(Duty::On);
+        sleep(Duration::from_secs(5)).await;
+        assert_eq!(house.moments("forget").len(), 2);
     }
 
     #[tokio::test(start_paused = true)]

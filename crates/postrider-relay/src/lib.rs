@@ -33,6 +33,7 @@ mod causes;
 mod clock;
 mod dead_watch;
 mod events;
+mod forgetting;
 mod hands;
 mod housekeeper;
 mod leaseholder;

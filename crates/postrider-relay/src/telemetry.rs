@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use metrics::{counter, gauge, histogram};
 use postrider_core::machine::Note;
-use postrider_core::{DeadReason, DestinationName, Error, ErrorKind, Finding, Level, Start, StoreStatus, Topic};
+use postrider_core::{
+    DeadReason, DestinationName, Error, ErrorKind, Finding, Forgotten, Level, Start, StoreStatus, Topic,
+};
 
 use crate::causes::Cause;
 use crate::leaseholder::LeaseNews;
@@ -35,6 +37,8 @@ const DEAD: &str = "postrider_dead_total";
 const DROPPED: &str = "postrider_dropped_total";
 const FENCED: &str = "postrider_fenced_total";
 const SWEEP_FOUND: &str = "postrider_sweep_found_total";
+const FORGOTTEN: &str = "postrider_inbox_forgotten_total";
+const FORGET_ERRORS: &str = "postrider_inbox_errors_total";
 const STORE_ERRORS: &str = "postrider_store_errors_total";
 const PAUSED: &str = "postrider_destination_paused";
 const WINDOW_ROWS: &str = "postrider_window_messages";
@@ -74,6 +78,18 @@ pub const METRICS: &[Metric] = &[
         help: "Messages that only the sweep found; must stay 0.",
     },
     Metric { name: STORE_ERRORS, kind: "counter", labels: &["kind"], help: "Reads and settles that failed, by kind." },
+    Metric {
+        name: FORGOTTEN,
+        kind: "counter",
+        labels: &["what"],
+        help: "What the inbox forgot (inbox.keep): records, or partitions as a whole.",
+    },
+    Metric {
+        name: FORGET_ERRORS,
+        kind: "counter",
+        labels: &["kind"],
+        help: "Rounds of forgetting that failed, by kind; what is to be forgotten stays.",
+    },
     Metric { name: PAUSED, kind: "gauge", labels: &["destination"], help: "1 while the destination is paused." },
     Metric { name: WINDOW_ROWS, kind: "gauge", labels: &[], help: "Messages in memory." },
     Metric { name: WINDOW_BYTES, kind: "gauge", labels: &[], help: "Bytes of the messages in memory." },
@@ -221,6 +237,22 @@ pub(crate) fn store_away(kind: ErrorKind, text: &str) {
 /// Logs that the store answers everybody again.
 pub(crate) fn store_back() {
     tracing::info!("the store answers again");
+}
+
+/// Counts and logs what the inbox forgot.
+pub(crate) fn forgotten(Forgotten { records, partitions, more }: &Forgotten) {
+    counter!(FORGOTTEN, "what" => "records").increment(*records);
+    counter!(FORGOTTEN, "what" => "partitions").increment(*partitions);
+    if *records + *partitions > 0 {
+        tracing::debug!(records, partitions, more, "the inbox forgot what was handled long ago");
+    }
+}
+
+/// Counts and logs that the inbox could not forget, with what to do where that is known.
+pub(crate) fn not_forgotten(error: &Error) {
+    counter!(FORGET_ERRORS, "kind" => error.kind().as_str()).increment(1);
+    let error = error.story_and_advice();
+    tracing::warn!(%error, "the inbox remembers more than inbox.keep says; messages are relayed, and it is tried again");
 }
 
 /// Logs that what is past its retention could not be archived, or not be removed after it was.

@@ -3,6 +3,8 @@
 //! `postgres`, `mysql` and `sqlite` hold the SQL text under features of their own (`postgres-sql`, `mysql-sql`,
 //! `sqlite-sql`), without any driver: the SDK sends the same statements through the driver that the application has.
 
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
+mod consumers;
 pub mod dialog;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod encryption;
@@ -18,6 +20,8 @@ mod login;
 mod page;
 pub mod received;
 mod registry;
+#[cfg(any(feature = "sqlite", feature = "mysql"))]
+mod since;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod stride;
 #[cfg(any(feature = "sqlite-sql", feature = "postgres", feature = "mysql-sql"))]

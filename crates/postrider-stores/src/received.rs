@@ -1,5 +1,6 @@
 //! What an inbox is asked, and what it answers, whichever database it is in.
 
+pub use postrider_core::Forgotten;
 use postrider_core::receiving::{Advance, Numbering, Sequence};
 use postrider_core::{Message, MessageId};
 
@@ -118,13 +119,9 @@ pub struct Forget {
     pub at_most: u32,
 }
 
-/// What a round of forgetting did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Forgotten {
-    /// So many records are gone, where they are deleted one by one.
-    pub records: u64,
-    /// So many partitions were dropped whole.
-    pub partitions: u64,
-    /// There is more to forget: run it again.
-    pub more: bool,
+impl Forget {
+    /// A round that forgets what was handled longer ago than `keep`, at most so many records of either kind.
+    pub fn after(keep: std::time::Duration, at_most: u32) -> Self {
+        Self { keep_ms: i64::try_from(keep.as_millis()).unwrap_or(i64::MAX), at_most }
+    }
 }

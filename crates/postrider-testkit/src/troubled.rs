@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use postrider_core::{
-    DeadFilter, DeadGroup, Error, ErrorKind, Explained, Finding, HeldLane, Key, Lane, Leases, Message, MessageId,
-    Operator, Page, PastRow, Position, Pruned, RelayId, Renewal, Result, Retention, Room, RowId, RowView, Settled,
-    Settlement, Settler, Source, Store, StoreProfile, StoreStatus, Subject,
+    DeadFilter, DeadGroup, Error, ErrorKind, Explained, Finding, Forgotten, HeldLane, InboxStatus, Key, Lane, Leases,
+    Message, MessageId, Operator, Page, PastRow, Position, Pruned, RefusedFilter, RefusedGroup, RefusedView, RelayId,
+    Renewal, Result, Retention, Room, RowId, RowView, Settled, Settlement, Settler, Source, Store, StoreProfile,
+    StoreStatus, Subject,
 };
 
 /// What happens to one call.
@@ -231,5 +232,29 @@ impl Operator for Troubled<dyn Operator> {
 
     async fn check(&mut self) -> Result<Vec<Finding>> {
         self.inner.check().await
+    }
+
+    async fn forget(&mut self, keep: Duration, limit: u32) -> Result<Forgotten> {
+        call(&*self.script, "forget", self.inner.forget(keep, limit)).await
+    }
+
+    async fn inbox(&mut self, bound: u32) -> Result<InboxStatus> {
+        self.inner.inbox(bound).await
+    }
+
+    async fn refused(&mut self, filter: &RefusedFilter, limit: u32) -> Result<Vec<RefusedView>> {
+        self.inner.refused(filter, limit).await
+    }
+
+    async fn refused_groups(&mut self, filter: &RefusedFilter) -> Result<Vec<RefusedGroup>> {
+        self.inner.refused_groups(filter).await
+    }
+
+    async fn discard_refused(&mut self, filter: &RefusedFilter, limit: u32) -> Result<Vec<MessageId>> {
+        self.inner.discard_refused(filter, limit).await
+    }
+
+    async fn check_inbox(&mut self) -> Result<Vec<Finding>> {
+        self.inner.check_inbox().await
     }
 }

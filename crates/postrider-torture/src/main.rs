@@ -11,6 +11,7 @@ mod operator;
 mod place;
 mod plan;
 mod random;
+mod receivers;
 mod record;
 mod report;
 mod run;
@@ -31,6 +32,13 @@ type Fallible<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 #[tokio::main(flavor = "multi_thread")]
 async fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let Some((receivers::receive::VERB, words)) = words.split_first().map(|(verb, words)| (verb.as_str(), words)) {
+        return match receivers::receive::receive(words).await {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(_) => ExitCode::FAILURE,
+        };
+    }
     let settings = Settings::parse();
     match run::run(&settings).await {
         Ok(Verdict::Pass) => ExitCode::SUCCESS,

@@ -2,7 +2,7 @@
 //!
 //! Memory is bounded by the load: about 150 bytes per message, and nothing per poll or retry.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -229,8 +229,21 @@ pub struct Record {
     pub replayed: u64,
     /// Settles that the database undid to end a deadlock that was made on purpose.
     pub deadlocks: u64,
+    /// What receivers made of the messages, where there were some.
+    pub effects: Option<Effects>,
     /// Sentences about what must not happen, by the invariant that forbids it.
     pub wrong: Vec<(&'static str, String)>,
+}
+
+/// What receivers made of the messages.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Effects {
+    /// How many effects there are, by what an effect counts for: its message, or its entity.
+    pub counts: BTreeMap<String, u64>,
+    /// Messages that were refused because they may be repeats, where those are kept.
+    pub refused: Option<u64>,
+    /// How often a receiver was killed.
+    pub kills: u64,
 }
 
 /// How many transactions ended how.

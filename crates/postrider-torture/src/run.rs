@@ -16,6 +16,7 @@ use crate::operator::Operator;
 use crate::place::broker::Broker;
 use crate::place::store::{Books, Store};
 use crate::plan::{Kind, Plan};
+use crate::receivers::Receivers;
 use crate::record::{Outcome, Record, Recorder, Settled};
 use crate::report::{self, Circumstances};
 use crate::settings::{BrokerKind, Settings};
@@ -66,6 +67,7 @@ pub async fn run(asked: &Settings) -> Fallible<Verdict> {
     );
     let watch = Watch::start(&recorder, &fleet, &store);
     let writers = Writers::start(&settings, &recorder, &store);
+    let receivers = Receivers::start(&settings, broker.readable()).await?;
     let operator = Operator::start(&settings, &recorder, &store, &broker);
     let plan = Plan::draw(
         settings.seed,
@@ -104,6 +106,10 @@ pub async fn run(asked: &Settings) -> Fallible<Verdict> {
         }
     }
     broker.read_to_end().await?;
+    if let Some(receivers) = receivers {
+        let effects = receivers.finish(&recorder).await?;
+        recorder.open().effects = Some(effects);
+    }
     if recorder.clock.drift() > MOST_DRIFT {
         return Err(format!("the wall clock moved by {:?} during the run", recorder.clock.drift()).into());
     }

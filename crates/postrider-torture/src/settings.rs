@@ -7,6 +7,7 @@ use clap::{Parser, ValueEnum};
 use serde::Serialize;
 
 use crate::plan::Kind;
+use crate::receivers::ConsumerKind;
 
 /// Where messages wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
@@ -61,6 +62,9 @@ pub struct Settings {
     /// Where they go
     #[arg(long, value_enum, default_value = "nats")]
     pub broker: BrokerKind,
+    /// Receivers with one effect for each message, killed all the while; with NATS
+    #[arg(long, value_enum)]
+    pub consumer: Option<ConsumerKind>,
     /// Relays at a time
     #[arg(long, default_value_t = 3)]
     pub relays: usize,

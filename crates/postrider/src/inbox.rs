@@ -201,11 +201,12 @@ impl Inbox {
     /// is taken for a first one. Keep what the longest repeat needs: the broker's retention, a replay, a restored backup.
     /// PostgreSQL drops whole partitions, each of a seventh of `keep`: what is forgotten costs the same whatever was in it.
     ///
+    /// Where a relay runs on the database it does this by itself (`inbox.keep`, `RelayBuilder::inbox`).
+    ///
     /// # Errors
     /// As for any statement; `keep` is a second or more on PostgreSQL.
     pub fn forget<T: Receive>(&self, tx: T, keep: Duration) -> T::Received<Forgotten> {
-        let keep_ms = i64::try_from(keep.as_millis()).unwrap_or(i64::MAX);
-        tx.ask(self, Ok(Forget { keep_ms, at_most: AT_ONCE }))
+        tx.ask(self, Ok(Forget::after(keep, AT_ONCE)))
     }
 
     fn place(

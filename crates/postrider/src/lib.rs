@@ -15,6 +15,8 @@
 //! | `relay` | the relay inside the application: `Relay` |
 //! | `store-sqlite`, `store-postgres`, `store-mysql`, `store-memory` | what that relay reads: [`stores`] |
 //! | `broker-http`, `broker-nats`, `broker-kafka`, `broker-file`, `broker-stdout`, `broker-memory` | where it delivers to: `brokers` |
+//! | `processor` | messages processed once over documents: `Processor` |
+//! | `documents-postgres`, `documents-sqlite`, `documents-memory` | where documents are kept: `documents` |
 //! | `testing` | for tests: what was enqueued, an outbox without a database, what would be delivered: `testing` |
 //!
 //! # Enqueue
@@ -167,6 +169,8 @@ mod error;
 mod inbox;
 mod migrate;
 mod outbox;
+#[cfg(feature = "processor")]
+mod processor;
 mod question;
 mod receive;
 #[cfg(feature = "testing")]
@@ -190,13 +194,15 @@ pub use outbox::Outbox;
     feature = "broker-nats"
 ))]
 pub use postrider_brokers as brokers;
-pub use postrider_core::receiving::{Advance, Sequence};
+pub use postrider_core::receiving::{Advance, Lapse, Sequence};
 pub use postrider_core::{
     AllowList, Archive, Attempts, Attributes, DeadReason, DeliveredView, Destination, DestinationName,
     DestinationTemplate, Error, ErrorKind, Headers, Invalid, Key, Lane, LaneCount, Message, MessageId, OnDead,
     OnExpire, PastRow, Placeholder, Result, Retention, RetryOverride, RetryPolicy, RowId, RowView, Store, Term,
     Timestamp, Topic, TopicPattern,
 };
+#[cfg(feature = "processor")]
+pub use postrider_documents as documents;
 #[cfg(feature = "relay")]
 pub use postrider_relay::{
     DeadWatch, GaveUp, Ordering, Relay, RelayBuilder, RelayEvent, RelayEvents, RelayHandle, RelaySnapshot, RelayState,
@@ -204,6 +210,11 @@ pub use postrider_relay::{
 };
 pub use postrider_stores as stores;
 pub use postrider_stores::received::Forgotten;
+#[cfg(feature = "processor")]
+pub use processor::{
+    Delivery, EntityKey, Handler, Kept, KnownIds, Outputs, Processed, Processor, ProcessorBuilder, TOKEN_HEADER, Token,
+    Tokens,
+};
 pub use receive::Receive;
 #[cfg(feature = "relay")]
 pub use tokio_util::sync::CancellationToken;
@@ -214,6 +225,6 @@ pub use tokio_util::sync::CancellationToken;
 struct Readme;
 
 /// The Rust of the page on the receiving side.
-#[cfg(all(doctest, feature = "rusqlite"))]
+#[cfg(all(doctest, feature = "rusqlite", feature = "documents-memory", feature = "broker-memory"))]
 #[doc = include_str!("../../../docs/exactly-once.md")]
 struct ExactlyOnce;

@@ -28,6 +28,8 @@ const TESTKIT: &str = "postrider-testkit";
 /// Beside the floors too: it models the core's rules, and nothing needs it.
 const MODEL: &str = "postrider-model";
 const XTASK: &str = "xtask";
+/// Its measurement measures what an application does, with what an application imports.
+const BENCH: &str = "postrider-bench";
 /// Beside the floors too: a program for developers that treats the product as a black box.
 const TORTURE: &str = "postrider-torture";
 
@@ -78,6 +80,9 @@ fn refused(from: &Package, to: &Package, kind: Option<&str>, root: &Path) -> Opt
     }
     if to.name == MODEL {
         return Some("the model is checked by its own tests, and nothing depends on it");
+    }
+    if from.name == BENCH && to.name == "postrider" && kind == Some("dev") {
+        return None;
     }
     let to = floor(to, root)?;
     if from.name == TESTKIT {

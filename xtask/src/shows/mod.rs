@@ -28,6 +28,13 @@ mod mysql_kafka_3;
 mod mysql_kafka_4;
 mod mysql_kafka_5;
 mod mysql_kafka_6;
+mod receiving_0;
+mod receiving_1;
+mod receiving_2;
+mod receiving_3;
+mod receiving_4;
+mod receiving_5;
+mod receiving_6;
 mod step;
 
 use std::fmt::Write as _;
@@ -72,6 +79,13 @@ const SHOWS: &[&Show] = &[
     &mysql_kafka_4::SHOW,
     &mysql_kafka_5::SHOW,
     &mysql_kafka_6::SHOW,
+    &receiving_0::SHOW,
+    &receiving_1::SHOW,
+    &receiving_2::SHOW,
+    &receiving_3::SHOW,
+    &receiving_4::SHOW,
+    &receiving_5::SHOW,
+    &receiving_6::SHOW,
 ];
 
 /// Runs the verb.

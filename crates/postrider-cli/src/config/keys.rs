@@ -171,6 +171,7 @@ pub(crate) const KEYS: &[Key] = &[
     bare("retention.delivered", Kind::DurationOrNever, "7d", "How long delivered messages are kept; by default outbox.history."),
     key("retention.dead", Kind::DurationOrNever, Some("never"), "How long dead letters are kept."),
     bare("retention.archive", Kind::Address, "file:archive.jsonl", "Where what is removed is kept before, as lines of JSON: file:PATH, with the options of the file broker in its query. By default it is kept nowhere."),
+    bare("inbox.keep", Kind::Duration, "14d", "How long the inbox remembers what was handled, at least 1s; one of the relays forgets what is older. By default none does, and the application calls Inbox::forget."),
     key("admin.listen", Kind::Text, Some("127.0.0.1:9640"), "Where /metrics, /livez, /readyz and /status are served; off turns it off; beyond this machine it needs a token."),
     secret("admin.token", "The token that callers of the admin address present as `Authorization: Bearer`."),
     bare("admin.token_file", Kind::Text, "/run/secrets/postrider-admin", "A file that holds that token."),

@@ -171,6 +171,8 @@ pub(crate) struct Config {
     pub(crate) retention: Retention,
     /// The address of the archive of what retention removes, if there is one.
     pub(crate) archive: Option<String>,
+    /// How long the inbox remembers what was handled; none where the relay leaves that alone.
+    pub(crate) inbox: Option<Duration>,
     /// The admin address.
     pub(crate) admin: Admin,
     /// How logs are written.

@@ -21,6 +21,8 @@ use crate::{ordinary, redact};
 const OFF: &str = "off";
 /// The shortest lease that can be renewed three times over a slow network.
 const SHORTEST_LEASE: Duration = Duration::from_millis(500);
+/// The shortest time that an inbox remembers anything.
+const SHORTEST_KEEP: Duration = Duration::from_secs(1);
 
 pub(super) fn read(layers: Layers) -> Outcome<Config> {
     let read = Reader(&layers);
@@ -41,6 +43,7 @@ pub(super) fn read(layers: Layers) -> Outcome<Config> {
         forward: forward(&read, &on_dead, &brokers, &routes)?,
         archive: archive(&read, &brokers)?,
         notify: notify(&read)?,
+        inbox: inbox(&read)?,
         on_dead,
         routes,
         admin: admin(&read)?,
@@ -181,6 +184,15 @@ pub(super) fn retry(read: &Reader<'_>, prefix: &str, base: RetryPolicy) -> Outco
         return Err(read.refuse(&at("initial"), "is longer than the maximum", format!("raise {}", at("maximum"))));
     }
     Ok(policy)
+}
+
+fn inbox(read: &Reader<'_>) -> Outcome<Option<Duration>> {
+    let keep = read.duration("inbox.keep");
+    if keep.is_some_and(|keep| keep < SHORTEST_KEEP) {
+        let next = "write at least \"1s\", and rather what the longest repeat needs, such as \"14d\"";
+        return Err(read.refuse("inbox.keep", "is too short", next));
+    }
+    Ok(keep)
 }
 
 fn admin(read: &Reader<'_>) -> Outcome<Admin> {

@@ -1,6 +1,6 @@
 //! The consumer: a small HTTP service that writes down every delivery and fails now and then.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,7 +16,8 @@ use postrider_core::MessageId;
 use serde::Deserialize;
 use tokio::net::TcpListener;
 
-use super::faults::{Fault, Faults};
+use super::effects::Effects;
+use super::faults::{Again, Fault, Faults};
 use super::record::{Answer, Delivery};
 use super::signature::Verifier;
 use crate::failure::{Failure, Outcome};
@@ -38,6 +39,8 @@ struct Book {
     refused: BTreeMap<u16, u64>,
     late: usize,
     recent: VecDeque<(Instant, Duration)>,
+    /// What it does with orders, where it does something.
+    effects: Option<Effects>,
 }
 
 /// What the picture shows of it.
@@ -78,7 +81,12 @@ impl Consumer {
     ///
     /// # Errors
     /// When no port can be had.
-    pub(super) async fn start(seed: u64, verifier: Verifier, began: Instant) -> Outcome<(Self, String)> {
+    pub(super) async fn start(
+        seed: u64,
+        verifier: Verifier,
+        began: Instant,
+        effects: Option<Effects>,
+    ) -> Outcome<(Self, String)> {
         let failed = |error| {
             Failure::usage(
                 format!("the demo's consumer cannot listen on 127.0.0.1: {error}"),
@@ -88,7 +96,7 @@ impl Consumer {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let book = Book {
-            faults: Faults::seeded(seed),
+            faults: Faults::seeded(seed, if effects.is_some() { Again::Often } else { Again::Seldom }),
             deliveries: Vec::new(),
             taken: HashSet::new(),
             repeats: 0,
@@ -97,6 +105,7 @@ impl Consumer {
             refused: BTreeMap::new(),
             late: 0,
             recent: VecDeque::new(),
+            effects,
         };
         let consumer = Self { book: Arc::new(Mutex::new(book)), verifier, began };
         let router = Router::new().route("/orders", post(receive)).with_state(consumer.clone());
@@ -118,6 +127,14 @@ impl Consumer {
     pub(super) fn record(&self) -> (Vec<Delivery>, u64) {
         let book = self.book();
         (book.deliveries.clone(), book.unsigned)
+    }
+
+    /// How often each order was shipped, where orders are.
+    ///
+    /// # Errors
+    /// When the consumer's database cannot be read.
+    pub(super) fn shipped(&self) -> Outcome<Option<HashMap<MessageId, u64>>> {
+        self.book().effects.as_ref().map(Effects::shipped).transpose()
     }
 
     /// What the picture shows.
@@ -165,6 +182,15 @@ impl Consumer {
             Fault::Late => Decision::AnswerLate,
             Fault::None => Decision::Take,
         };
+        let customer = read("postrider-key").unwrap_or_default().to_owned();
+        let decision = match (&mut book.effects, decision) {
+            (_, Decision::Refuse(_)) | (None, _) => decision,
+            (Some(effects), _) => match effects.ship(id, &customer, placed.number) {
+                Ok(_) => decision,
+                // What it could not ship comes again.
+                Err(_) => Decision::Refuse(StatusCode::INTERNAL_SERVER_ERROR),
+            },
+        };
         let answer = match decision {
             Decision::Refuse(status) => Answer::Refused(status.as_u16()),
             Decision::BreakOff => Answer::Lost,
@@ -172,7 +198,7 @@ impl Consumer {
         };
         let delivery = Delivery {
             id,
-            customer: read("postrider-key").unwrap_or_default().to_owned(),
+            customer,
             number: placed.number,
             term: read("postrider-term").and_then(|term| term.parse().ok()).unwrap_or(0),
             answer,

@@ -140,6 +140,7 @@ impl Director {
             rolled_back: self.service.rolled_back(),
             deliveries,
             in_doubt: self.in_doubt.clone(),
+            shipped: self.consumer.shipped()?,
             dead: dead.into_iter().map(|row| row.message.id).collect(),
             waiting: self.outbox.backlog,
             unsigned,

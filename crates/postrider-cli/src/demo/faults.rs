@@ -25,12 +25,24 @@ pub(super) enum Fault {
 const ERRORS: f64 = 0.02;
 /// Answers are lost about once in so many requests.
 const LOST_ANSWER_EVERY: u32 = 300;
+/// And so often where repeats are to be seen.
+const OFTEN: u32 = 12;
+
+/// How often a message comes again that was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Again {
+    /// Now and then.
+    Seldom,
+    /// So often that nobody can miss it.
+    Often,
+}
 
 /// The faults to come.
 #[derive(Debug)]
 pub(super) struct Faults {
     chance: Jitter,
     until_lost: u64,
+    lost_every: u32,
     down: bool,
     too_many: bool,
     late: bool,
@@ -38,11 +50,12 @@ pub(super) struct Faults {
 
 impl Faults {
     /// The faults of a seed; the same seed gives the same ones to the same requests.
-    pub(super) fn seeded(seed: u64) -> Self {
+    pub(super) fn seeded(seed: u64, again: Again) -> Self {
         let mut chance = Jitter::seeded(seed);
         // The first answer is lost early, so that a short demo has one.
         let until_lost = 20 + u64::from(below(40, &mut chance));
-        Self { chance, until_lost, down: false, too_many: false, late: false }
+        let lost_every = if again == Again::Often { OFTEN } else { LOST_ANSWER_EVERY };
+        Self { chance, until_lost, lost_every, down: false, too_many: false, late: false }
     }
 
     /// The consumer goes down.
@@ -88,7 +101,7 @@ impl Faults {
         if self.until_lost > 0 {
             return Fault::None;
         }
-        self.until_lost = 1 + u64::from(below(2 * LOST_ANSWER_EVERY, &mut self.chance));
+        self.until_lost = 1 + u64::from(below(2 * self.lost_every, &mut self.chance));
         Fault::LostAnswer
     }
 }
@@ -100,7 +113,7 @@ mod tests {
     #[test]
     fn a_seed_repeats_its_faults_and_has_some_of_each() {
         let draw = |seed| {
-            let mut faults = Faults::seeded(seed);
+            let mut faults = Faults::seeded(seed, Again::Seldom);
             (0..2_000).map(|_| faults.next()).collect::<Vec<_>>()
         };
         assert_eq!(draw(3), draw(3));
@@ -114,8 +127,15 @@ mod tests {
     }
 
     #[test]
+    fn where_repeats_are_to_be_seen_an_answer_is_lost_in_every_dozen() {
+        let mut faults = Faults::seeded(5, Again::Often);
+        let lost = (0..2_400).filter(|_| faults.next() == Fault::LostAnswer).count();
+        assert!((120..=280).contains(&lost), "{lost}");
+    }
+
+    #[test]
     fn an_outage_hides_every_other_fault_and_one_request_is_too_many() {
-        let mut faults = Faults::seeded(1);
+        let mut faults = Faults::seeded(1, Again::Seldom);
         faults.ask_for_patience();
         faults.go_down();
         assert!((0..500).all(|_| faults.next() == Fault::Down));

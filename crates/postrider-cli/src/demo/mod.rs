@@ -3,11 +3,13 @@
 //! An order service ([`service`]) writes orders and their messages into SQLite, some in transactions that it rolls
 //! back. Relays ([`relays`]), the same that `postrider relay` runs, deliver them over HTTP to a [`consumer`] that fails
 //! now and then ([`faults`], [`script`]). The [`director`] lets one relay stop gracefully and kills another. In the end
+//! Asked to, the consumer ships each order once ([`effects`]), however often its message comes. In the end
 //! the [`verdict`] is computed from what the consumer wrote down ([`record`]) and from the application's own table.
 //! Nothing here has a special way into the library: it is a user of its public API.
 
 mod consumer;
 mod director;
+mod effects;
 mod faults;
 mod numbers;
 mod picture;
@@ -32,6 +34,7 @@ use crate::failure::{Failure, Outcome};
 use crate::signals;
 use consumer::Consumer;
 use director::{Cast, Director, TICK};
+use effects::Effects;
 use picture::Ink;
 use relays::Relays;
 use screen::Screen;
@@ -43,6 +46,8 @@ use verdict::Verdict;
 const DRAIN: Duration = Duration::from_secs(60);
 /// The database's file.
 const FILE: &str = "demo.db";
+/// That of the consumer, where it has one.
+const CONSUMER_FILE: &str = "consumer.db";
 
 /// What was asked for.
 #[derive(Debug, Clone)]
@@ -53,8 +58,19 @@ pub(crate) struct Plan {
     pub(crate) rate: u32,
     /// What every choice is drawn from.
     pub(crate) seed: u64,
+    /// What the consumer does with orders.
+    pub(crate) orders: Orders,
     /// The folder that keeps the database; none for one that is removed at the end.
     pub(crate) keep: Option<PathBuf>,
+}
+
+/// What the consumer does with orders.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Orders {
+    /// It writes down that they came.
+    WrittenDown,
+    /// It ships each once, by its inbox, and many come again.
+    Shipped,
 }
 
 /// Where the database is.
@@ -128,12 +144,15 @@ pub(crate) async fn run(plan: Plan) -> Outcome<Exit> {
 }
 
 fn greet(screen: &mut Screen, plan: &Plan, ink: Ink) {
-    let Plan { length, rate, seed, .. } = plan;
+    let Plan { length, rate, seed, orders, .. } = plan;
     screen.say(&ink.bold("postrider demo: order service -> SQLite -> relay -> HTTP -> consumer"));
     screen.say(&format!(
         "{rate} transactions a second for {} s, one in ten rolled back; the consumer fails now and then (seed {seed})",
         length.as_secs()
     ));
+    if *orders == Orders::Shipped {
+        screen.say("it ships each order once, by its inbox, and loses so many answers that many orders come again");
+    }
     screen.say("");
 }
 
@@ -141,7 +160,11 @@ async fn prepare(plan: &Plan, path: &Path, began: Instant, screen: Screen) -> Ou
     let service = Service::open(path, began)?;
     let verifier = Verifier::fresh();
     let secret = verifier.secret();
-    let (consumer, address) = Consumer::start(plan.seed, verifier, began).await?;
+    let effects = match plan.orders {
+        Orders::WrittenDown => None,
+        Orders::Shipped => Some(Effects::open(&path.with_file_name(CONSUMER_FILE))?),
+    };
+    let (consumer, address) = Consumer::start(plan.seed, verifier, began, effects).await?;
     let url = format!("sqlite:{}", path.display());
     let store = stores::open(&url, &StoreOptions::default()).await.map_err(|error| Failure::store(&error))?;
     let operator = store.operator().await.map_err(|error| Failure::store(&error))?;

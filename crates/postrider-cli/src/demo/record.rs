@@ -1,6 +1,6 @@
 //! What the participants wrote down: all that the verdict is computed from.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use postrider_core::MessageId;
 
@@ -61,6 +61,8 @@ pub(super) struct Record {
     pub(super) deliveries: Vec<Delivery>,
     /// What stood in the outbox right after each crash: only these may be delivered again because of it.
     pub(super) in_doubt: Vec<HashSet<MessageId>>,
+    /// How often the consumer shipped each order, where it ships them.
+    pub(super) shipped: Option<HashMap<MessageId, u64>>,
     /// The dead letters.
     pub(super) dead: HashSet<MessageId>,
     /// Messages that still waited when the demo gave up waiting.

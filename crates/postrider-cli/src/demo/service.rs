@@ -207,15 +207,15 @@ fn parsed(id: &str) -> MessageId {
     id.parse().map_or_else(|_| MessageId::fresh(), MessageId)
 }
 
-fn connect(path: &Path) -> Outcome<Connection> {
+pub(super) fn connect(path: &Path) -> Outcome<Connection> {
     let database = Connection::open(path).map_err(unusable)?;
     database.busy_timeout(Duration::from_secs(10)).map_err(unusable)?;
     Ok(database)
 }
 
-fn unusable(error: rusqlite::Error) -> Failure {
+pub(super) fn unusable(error: rusqlite::Error) -> Failure {
     Failure::usage(
-        format!("the order service cannot use its database: {error}"),
+        format!("the demo cannot use its database: {error}"),
         "free the disk, or name a folder that you may write to with --keep",
     )
 }

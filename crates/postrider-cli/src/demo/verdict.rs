@@ -44,6 +44,16 @@ pub(super) struct Verdict {
     dead: u64,
     dead_expected: u64,
     dead_unexpected: u64,
+    shipped: Option<Shipped>,
+}
+
+/// What the consumer did with orders.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Shipped {
+    /// Orders that were shipped.
+    orders: u64,
+    /// Orders that it took and did not ship once: never, or more often.
+    wrong: u64,
 }
 
 impl Verdict {
@@ -69,6 +79,11 @@ impl Verdict {
             repeats: repeats(record),
             dead: count(record.dead.iter()),
             dead_expected: count(record.orders.iter().filter(|order| order.quantity == 0)),
+            shipped: record.shipped.as_ref().map(|shipped| Shipped {
+                orders: count(shipped.keys()),
+                wrong: count(taken.iter().filter(|id| shipped.get(id) != Some(&1)))
+                    + count(shipped.keys().filter(|id| !taken.contains(id))),
+            }),
             dead_unexpected: count(record.dead.iter().filter(|id| !refusable(id) || taken.contains(id))),
         }
     }
@@ -84,6 +99,7 @@ impl Verdict {
             (self.repeats.unexplained, "repeated without a reason"),
             (self.dead_unexpected, "given up on though nothing was wrong with them"),
             (self.waiting, "still waiting at the end"),
+            (self.shipped.map_or(0, |shipped| shipped.wrong), "not shipped once"),
         ];
         let mut broken: Vec<String> =
             counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
@@ -119,8 +135,15 @@ impl Verdict {
                 ),
             ),
         ];
-        let mut lines: Vec<String> =
-            rows.iter().map(|(name, count, what)| format!("  {name:<13}{:>9}  {what}", grouped(*count))).collect();
+        let shipped = self.shipped.map(|shipped| {
+            let repeats = grouped(self.repeats.all());
+            ("shipped", shipped.orders, format!("orders, each once: the inbox told {repeats} repeats from first ones"))
+        });
+        let mut lines: Vec<String> = rows
+            .iter()
+            .chain(&shipped)
+            .map(|(name, count, what)| format!("  {name:<13}{:>9}  {what}", grouped(*count)))
+            .collect();
         let broken = self.broken();
         lines.push(if broken.is_empty() {
             "verdict: holds".to_owned()
@@ -238,6 +261,26 @@ mod tests {
         (arrived.id, arrived.number, arrived.answer) = (ghost, 3, Answer::Refused(500));
         record.deliveries.push(arrived);
         broken(&record, "1 delivered though never committed");
+    }
+
+    #[test]
+    fn an_order_that_was_shipped_twice_never_or_without_a_message_breaks_it() {
+        let shipped =
+            |record: &Record| record.deliveries.iter().filter(|it| it.was_taken()).map(|it| (it.id, 1)).collect();
+        let mut record = kept();
+        let each: HashMap<MessageId, u64> = shipped(&record);
+        let id = record.deliveries[0].id;
+        record.shipped = Some(each.clone());
+        assert!(Verdict::of(&record).holds());
+        assert!(Verdict::of(&record).lines().iter().any(|line| line.contains("shipped              4  orders")));
+        for wrong in [
+            each.iter().map(|(one, _)| (*one, if *one == id { 2 } else { 1 })).collect(),
+            each.iter().filter(|(one, _)| **one != id).map(|(one, _)| (*one, 1)).collect(),
+            each.iter().map(|(one, _)| (*one, 1)).chain([(MessageId::fresh(), 1)]).collect(),
+        ] {
+            record.shipped = Some(wrong);
+            broken(&record, "1 not shipped once");
+        }
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use postrider_core::{
-    DeadFilter, DeadGroup, Explained, Finding, Message, MessageId, Operator, PastRow, Position, Pruned, Result,
-    Retention, Room, RowView, StoreStatus, Subject,
+    DeadFilter, DeadGroup, Explained, Finding, Forgotten, InboxStatus, Message, MessageId, Operator, PastRow, Position,
+    Pruned, RefusedFilter, RefusedGroup, RefusedView, Result, Retention, Room, RowView, StoreStatus, Subject,
 };
 
 use super::step;
@@ -65,5 +65,29 @@ impl Operator for PointedOperator {
 
     async fn check(&mut self) -> Result<Vec<Finding>> {
         self.0.check().await
+    }
+
+    async fn forget(&mut self, keep: Duration, limit: u32) -> Result<Forgotten> {
+        self.0.forget(keep, limit).await
+    }
+
+    async fn inbox(&mut self, bound: u32) -> Result<InboxStatus> {
+        self.0.inbox(bound).await
+    }
+
+    async fn refused(&mut self, filter: &RefusedFilter, limit: u32) -> Result<Vec<RefusedView>> {
+        self.0.refused(filter, limit).await
+    }
+
+    async fn refused_groups(&mut self, filter: &RefusedFilter) -> Result<Vec<RefusedGroup>> {
+        self.0.refused_groups(filter).await
+    }
+
+    async fn discard_refused(&mut self, filter: &RefusedFilter, limit: u32) -> Result<Vec<MessageId>> {
+        self.0.discard_refused(filter, limit).await
+    }
+
+    async fn check_inbox(&mut self) -> Result<Vec<Finding>> {
+        self.0.check_inbox().await
     }
 }

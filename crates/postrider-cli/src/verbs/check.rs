@@ -72,6 +72,10 @@ async fn opened_findings(config: &Config) -> postrider_core::Result<(Vec<Finding
     let store = wiring::open_promptly(config).await?;
     let mut operator = store.operator().await?;
     let mut findings = operator.check().await?;
+    if config.inbox.is_some() {
+        let found = operator.check_inbox().await;
+        findings.extend(found.unwrap_or_else(|error| vec![failed("inbox", &Failure::store(&error))]));
+    }
     findings.extend(wiring::agree_on_lanes(config, &*store).err().map(|failure| failed("lanes", &failure)));
     // Where the doctor has found that nothing can be read, this cannot be either.
     Ok((findings, operator.topics().await.unwrap_or_default()))

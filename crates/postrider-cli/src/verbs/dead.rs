@@ -208,7 +208,7 @@ impl Show {
 }
 
 /// The beginning of a payload: as text where it is text, else as base64.
-fn payload(bytes: &[u8]) -> (String, &'static str) {
+pub(super) fn payload(bytes: &[u8]) -> (String, &'static str) {
     use base64::Engine;
     let part = &bytes[..bytes.len().min(SHOWN_PAYLOAD)];
     match std::str::from_utf8(part) {

@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::cli::Global;
 use crate::config::Log;
-use crate::demo::{self, Plan};
+use crate::demo::{self, Orders, Plan};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::logs;
@@ -16,6 +16,7 @@ use crate::logs;
 pub(crate) const EXAMPLE: &str = "Examples:
   postrider demo
   postrider demo --seconds 60 --rate 500
+  postrider demo --consumer
   postrider demo --keep /tmp/demo && postrider dead list --store sqlite:/tmp/demo/demo.db
 It reads no configuration and needs no server. Ctrl-C ends the writing early; what was written is still delivered and
 judged. Exit codes: 0 the verdict holds, 1 it does not, 2 the demo could not run.";
@@ -32,6 +33,9 @@ pub(crate) struct Demo {
     /// What faults and choices are drawn from; the same seed draws the same ones
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
+    /// Let the consumer ship each order once, by its inbox, while many messages come again
+    #[arg(long)]
+    consumer: bool,
     /// Keep the database in this folder
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
@@ -52,6 +56,7 @@ impl Demo {
             logs::start(&Log { level, format });
         }
         let length = Duration::from_secs(self.seconds);
-        demo::run(Plan { length, rate: self.rate, seed: self.seed, keep: self.keep.clone() }).await
+        let orders = if self.consumer { Orders::Shipped } else { Orders::WrittenDown };
+        demo::run(Plan { length, rate: self.rate, seed: self.seed, orders, keep: self.keep.clone() }).await
     }
 }

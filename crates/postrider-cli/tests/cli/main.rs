@@ -13,6 +13,7 @@ mod expiring;
 mod forwarding;
 mod harness;
 mod holding;
+mod inbox;
 #[cfg(feature = "kafka")]
 mod kafka;
 mod locked;

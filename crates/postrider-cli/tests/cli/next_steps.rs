@@ -46,7 +46,7 @@ async fn a_missing_right_is_told_with_role_right_object_and_the_grant_that_mends
     let lacks = format!("the role \"{relay}\" lacks the right to insert on \"public\".\"postrider_outbox\"");
     run.ends(2).says(&[&lacks, &format!("`grant postrider_writer to \"{relay}\"`")]);
     // What is printed works: right by right, until there is an answer.
-    for arguments in [&["status"][..], &enqueue, &["prune", "--dead", "1d"]] {
+    for arguments in [&["status"][..], &enqueue, &["prune", "--dead", "1d"], &["inbox"]] {
         let mut rounds = 0;
         loop {
             let run = verb(&bare, arguments);
@@ -61,6 +61,13 @@ async fn a_missing_right_is_told_with_role_right_object_and_the_grant_that_mends
         }
         assert!(rounds > 0, "{arguments:?}");
     }
+    let (keep, store) = (("POSTRIDER_INBOX__KEEP", "7d"), server.url_as(&bare, "x", &database));
+    let check = ["check", "--broker", "stdout:", "--store", &store];
+    let told = place.run_with(&[keep], &check).out;
+    assert!(told.contains(&format!("the role {bare} has no execute on function")), "{told}");
+    let owned = place.run_with(&[keep], &["check", "--broker", "stdout:", "--store", &url]);
+    assert!(owned.good().out.contains("the relay may forget what was handled"), "{}", owned.out);
+    assert!(!place.run(&check).out.contains("inbox"), "nobody asked for it");
     server.psql(&database, "update postrider_meta set version = 1").await.unwrap();
     let run = verb(&bare, &["migrate"]);
     assert!(run.ends(2).err.contains("next: "), "{}", run.err);

@@ -155,6 +155,7 @@ impl<K: Kinds> Processing<K> {
                 let mark = Mark::Activate(entry.tokens.clone().unwrap_or_default());
                 Effect::Mark(Marking { mark, processing: self })
             }
+            (Step::Publish | Step::Blank, Some(entry)) if entry.outputs == Outputs::Sent => self.next(),
             (Step::Publish, Some(_)) => Effect::Publish(Publishing(self)),
             (Step::Remember, Some(entry)) => {
                 let mark = Mark::Remember(entry.id.clone());
@@ -286,6 +287,22 @@ impl<K: Kinds> Handling<K> {
         self.0.work = Some(Entry { id, attempt, token, outputs: Outputs::ToSend(outputs), tokens: None });
         self.0.state = Some(state);
         self.0.next()
+    }
+
+    /// It left this state, and wants nothing sent: `outputs` is how none are written. Where the id stays in the document,
+    /// the commit is the last write.
+    pub fn handled_without_outputs(self, attempt: K::Attempt, state: K::State, outputs: K::Outputs) -> Effect<K> {
+        let is_over_with_commit = self.0.protocol.place(Step::Blank).is_some();
+        match self.handled(attempt, state, outputs) {
+            Effect::Write(mut writing) if is_over_with_commit => {
+                if let Some(entry) = &mut writing.processing.work {
+                    entry.outputs = Outputs::Sent;
+                    writing.document = writing.document.with(entry.clone());
+                }
+                Effect::Write(writing)
+            }
+            effect => effect,
+        }
     }
 
     /// It failed, was cancelled, or panicked.

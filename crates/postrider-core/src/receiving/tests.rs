@@ -61,7 +61,12 @@ impl World {
             }
             Effect::Handle(handle) => {
                 let state = handle.state().copied().unwrap_or_default() + 1;
-                ("handle".to_owned(), handle.handled(7, state, "a receipt"))
+                let next = if *handle.id() == "quiet" {
+                    handle.handled_without_outputs(7, state, "nothing")
+                } else {
+                    handle.handled(7, state, "a receipt")
+                };
+                ("handle".to_owned(), next)
             }
             Effect::CreateTokens(create) => ("create tokens".to_owned(), create.created(vec!["a new token"])),
             Effect::Write(write) => {
@@ -116,6 +121,25 @@ fn ids_in_the_document_take_two_writes() {
     assert_eq!(world.done, ["load", "Acknowledge"]);
     let (document, _) = world.document.unwrap();
     assert_eq!((document.state, document.entries.len()), (Some(1), 1), "the id stays");
+}
+
+#[test]
+fn a_message_without_outputs_is_over_with_its_commit_where_its_id_stays_and_nowhere_else() {
+    let mut world = World::default();
+    assert_eq!(world.deliver(Protocol::IN_DOCUMENT, "quiet"), Disposition::Applied);
+    assert_eq!(world.done, ["load", "handle", "write at None: Commit", "Acknowledge"]);
+    assert_eq!(world.deliver(Protocol::IN_DOCUMENT, "quiet"), Disposition::Repeat);
+    for protocol in [Protocol::KNOWN_IDS, Protocol::TOKENS] {
+        let mut world = World { dies_at: Some("publish"), ..World::default() };
+        assert_eq!(world.deliver(protocol, "quiet"), DIED);
+        world.dies_at = None;
+        assert_eq!(
+            world.deliver(protocol, "quiet"),
+            Disposition::Resumed,
+            "its id is to be remembered, its token to go"
+        );
+        assert!(world.document.unwrap().0.entries.is_empty());
+    }
 }
 
 #[test]

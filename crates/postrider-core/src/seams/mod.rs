@@ -3,6 +3,7 @@
 mod archive;
 mod broker;
 mod documents;
+mod inbox;
 mod leases;
 mod operator;
 mod settler;
@@ -16,6 +17,7 @@ pub use broker::{
 pub use documents::{
     Collection, DocumentKey, DocumentProfile, DocumentStore, Draft, DueIndex, Revision, Stored, Version, WriteError,
 };
+pub use inbox::{ConsumerStatus, Forgotten, InboxStatus, RefusedFilter, RefusedGroup, RefusedView};
 pub use leases::{Leases, Renewal};
 pub use operator::{
     DeadFilter, DeadGroup, DeliveredView, Explained, Finding, Held, HeldKey, LaneStatus, Level, Measured, MemberStatus,

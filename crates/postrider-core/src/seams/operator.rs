@@ -10,6 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::lane::{Lane, Term};
 use crate::message::{Key, Message, MessageId, Timestamp};
 use crate::row::{RowId, RowState};
+use crate::seams::inbox::{Forgotten, InboxStatus, RefusedFilter, RefusedGroup, RefusedView};
 use crate::seams::settler::DeadReason;
 use crate::seams::source::Room;
 
@@ -320,6 +321,10 @@ fn no_archive() -> Error {
     Error::new(ErrorKind::Config, text)
 }
 
+fn no_inbox() -> Error {
+    Error::new(ErrorKind::Config, "this store keeps no inbox; take inbox.keep away from the configuration")
+}
+
 /// The numbers of the rows of each kind: of the history, and of the dead letters.
 pub fn past_ids(rows: &[PastRow]) -> (Vec<RowId>, Vec<RowId>) {
     let delivered =
@@ -390,6 +395,57 @@ pub trait Operator: Send + Debug {
 
     /// The doctor's findings about the database: schema, privileges, settings that weaken a promise.
     async fn check(&mut self) -> Result<Vec<Finding>>;
+
+    /// Forgets what the inbox remembers of messages that were handled longer ago than `keep`, and nothing else: up to
+    /// `limit` records of each kind, or partitions as a whole.
+    ///
+    /// # Errors
+    /// `Config` from a store that keeps no inbox, and where a right is missing.
+    async fn forget(&mut self, keep: Duration, limit: u32) -> Result<Forgotten> {
+        let _ = (keep, limit);
+        Err(no_inbox())
+    }
+
+    /// The inbox in numbers: exact where it remembers fewer than `bound` messages, of its newest ones where there are more.
+    ///
+    /// # Errors
+    /// As [`forget`](Self::forget).
+    async fn inbox(&mut self, bound: u32) -> Result<InboxStatus> {
+        let _ = bound;
+        Err(no_inbox())
+    }
+
+    /// Up to `limit` refused messages, by ascending id.
+    ///
+    /// # Errors
+    /// As [`forget`](Self::forget).
+    async fn refused(&mut self, filter: &RefusedFilter, limit: u32) -> Result<Vec<RefusedView>> {
+        let _ = (filter, limit);
+        Err(no_inbox())
+    }
+
+    /// How many refused messages match, and in which groups.
+    ///
+    /// # Errors
+    /// As [`forget`](Self::forget).
+    async fn refused_groups(&mut self, filter: &RefusedFilter) -> Result<Vec<RefusedGroup>> {
+        let _ = filter;
+        Err(no_inbox())
+    }
+
+    /// Removes up to `limit` refused messages for good and returns their ids.
+    ///
+    /// # Errors
+    /// As [`forget`](Self::forget).
+    async fn discard_refused(&mut self, filter: &RefusedFilter, limit: u32) -> Result<Vec<MessageId>> {
+        let _ = (filter, limit);
+        Err(no_inbox())
+    }
+
+    /// The doctor's findings about the inbox, for who keeps it.
+    async fn check_inbox(&mut self) -> Result<Vec<Finding>> {
+        Ok(Vec::new())
+    }
 }
 
 #[cfg(test)]

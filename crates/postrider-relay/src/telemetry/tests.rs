@@ -241,3 +241,27 @@ fn who_shows_the_outbox_no_longer_takes_back_every_number_that_it_showed() {
     });
     assert_eq!(taken_back, shown.into_iter().map(|name| (name, 0.0)).collect());
 }
+
+#[test]
+fn what_the_inbox_forgot_is_counted_as_what_it_was() {
+    let found = measured(|| {
+        forgotten(&Forgotten { records: 3, partitions: 0, more: true });
+        forgotten(&Forgotten { records: 2, partitions: 1, more: false });
+    });
+    let expected = [
+        ("postrider_inbox_forgotten_total what=records", 5.0),
+        ("postrider_inbox_forgotten_total what=partitions", 1.0),
+    ];
+    assert_eq!(found, shown(&expected));
+}
+
+#[test]
+fn an_inbox_that_cannot_forget_is_counted_and_a_warning_that_says_what_to_do() {
+    let error = || Error::new(ErrorKind::Config, "the role lacks a right").advise("run as owner: `grant x`");
+    let found = measured(|| not_forgotten(&error()));
+    assert_eq!(found, shown(&[("postrider_inbox_errors_total kind=config", 1.0)]));
+    let log = logged(|| not_forgotten(&error())).concat();
+    for word in ["WARN", "the role lacks a right", "grant x", "messages are relayed"] {
+        assert!(log.contains(word), "{word:?} is not in {log}");
+    }
+}

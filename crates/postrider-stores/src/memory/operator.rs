@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use postrider_core::{
-    DeadFilter, DeadGroup, DeadReason, DeliveredView, Error, ErrorKind, Explained, Finding, Held, HeldKey, Key,
-    LaneStatus, Level, Measured, MemberStatus, Message, MessageId, Operator, PastRow, Position, Pruned, RelayId,
+    DeadFilter, DeadGroup, DeadReason, DeliveredView, Error, ErrorKind, Explained, Finding, Forgotten, Held, HeldKey,
+    Key, LaneStatus, Level, Measured, MemberStatus, Message, MessageId, Operator, PastRow, Position, Pruned, RelayId,
     Remains, Result, Retention, Room, RowId, RowState, RowView, Standing, StoreStatus, Subject, Timestamp, past_ids,
 };
 
@@ -225,6 +225,11 @@ impl Operator for MemoryOperator {
             found: "messages live in memory and end with the process".to_owned(),
             advice: "use the memory store in tests only".to_owned(),
         }])
+    }
+
+    /// Nobody receives in memory: there is nothing to forget.
+    async fn forget(&mut self, _keep: Duration, _limit: u32) -> Result<Forgotten> {
+        Ok(Forgotten::default())
     }
 }
 

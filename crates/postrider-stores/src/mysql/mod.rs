@@ -41,6 +41,8 @@ mod gaps;
 mod holders;
 pub mod inbox;
 #[cfg(feature = "mysql")]
+mod keeper;
+#[cfg(feature = "mysql")]
 mod leases;
 #[cfg(feature = "mysql")]
 mod life;

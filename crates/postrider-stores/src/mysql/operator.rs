@@ -5,14 +5,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use mysql_async::{Params, Value};
 use postrider_core::{
-    DeadFilter, DeadGroup, Error, ErrorKind, Explained, Finding, LaneCount, Message, MessageId, Operator, PastRow,
-    Position, Pruned, Result, Retention, Room, RowView, StoreStatus, Subject,
+    DeadFilter, DeadGroup, Error, ErrorKind, Explained, Finding, Forgotten, InboxStatus, LaneCount, Message, MessageId,
+    Operator, PastRow, Position, Pruned, RefusedFilter, RefusedGroup, RefusedView, Result, Retention, Room, RowView,
+    StoreStatus, Subject,
 };
 
 use super::dead::{self, Verdict};
 use super::enqueue::{Fields, ROWS_PER_STATEMENT, enqueue};
 use super::link::Link;
-use super::{doctor, explain, past, status};
+use super::{doctor, explain, keeper, past, status};
 
 /// Bytes of one statement beside its payloads.
 const ENVELOPE: usize = 64 << 10;
@@ -116,5 +117,29 @@ impl Operator for MysqlOperator {
 
     async fn check(&mut self) -> Result<Vec<Finding>> {
         doctor::check(&mut self.link).await
+    }
+
+    async fn forget(&mut self, keep: Duration, limit: u32) -> Result<Forgotten> {
+        keeper::forget(&mut self.link, keep, limit).await
+    }
+
+    async fn inbox(&mut self, bound: u32) -> Result<InboxStatus> {
+        keeper::status(&mut self.link, bound).await
+    }
+
+    async fn refused(&mut self, filter: &RefusedFilter, limit: u32) -> Result<Vec<RefusedView>> {
+        keeper::refused(&mut self.link, filter, limit).await
+    }
+
+    async fn refused_groups(&mut self, filter: &RefusedFilter) -> Result<Vec<RefusedGroup>> {
+        keeper::groups(&mut self.link, filter).await
+    }
+
+    async fn discard_refused(&mut self, filter: &RefusedFilter, limit: u32) -> Result<Vec<MessageId>> {
+        keeper::discard(&mut self.link, filter, limit).await
+    }
+
+    async fn check_inbox(&mut self) -> Result<Vec<Finding>> {
+        keeper::check(&mut self.link).await
     }
 }

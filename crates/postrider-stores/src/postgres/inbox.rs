@@ -48,7 +48,10 @@ values ($1::text::uuid, $2::text, $3::text, $4::text, $5::text, $6::text, $7::te
 
 const KEEP: &str = "select {inbox_keep}($1::bigint * interval '1 millisecond') as answer";
 
-const FORGET: &str = "select {inbox_forget}($1::bigint::integer) as answer";
+/// By what was kept so far: where that was less than what is to be kept from this round on, nothing is forgotten by it.
+const FORGET: &str = "\
+select {inbox_forget}($1::bigint::integer) as answer from {inbox_span}
+ where one and keep >= $2::bigint * interval '1 millisecond'";
 
 /// Whether an SQLSTATE asks to run the transaction again: somebody else holds what it needs, or its snapshot is too old.
 pub fn asks_again(sqlstate: &str) -> bool {
@@ -95,7 +98,8 @@ pub fn refuse(names: &Names, refused: Refused) -> Turn<()> {
 /// Forgets what was handled longer ago than this, at most so many records of ids without a time at once.
 pub fn forget(names: &Names, round: Forget) -> Turn<Forgotten> {
     let keep = names.fill(KEEP);
-    Turn::number(names.fill(FORGET), [Value::Number(round.at_most.into())], move |records| {
+    let values = [Value::Number(round.at_most.into()), Value::Number(round.keep_ms)];
+    Turn::number(names.fill(FORGET), values, move |records| {
         let records = count(records);
         Turn::number(keep, [Value::Number(round.keep_ms)], move |partitions| {
             Turn::Done(Forgotten { records, partitions: count(partitions), more: records >= u64::from(round.at_most) })

@@ -39,6 +39,8 @@ mod holders;
 #[cfg(feature = "postgres")]
 mod hot_pages;
 #[cfg(feature = "postgres")]
+mod keeper;
+#[cfg(feature = "postgres")]
 mod key_filter;
 #[cfg(feature = "postgres")]
 mod leases;

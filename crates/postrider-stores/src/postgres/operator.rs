@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use postrider_core::{
-    DeadFilter, DeadGroup, DeadReason, Error, ErrorKind, Explained, Finding, Held, Key, Lane, LaneCount, MemberStatus,
-    Message, MessageId, Operator, PastRow, Position, Pruned, Result, Retention, Room, RowId, RowState, RowView,
-    Standing, StoreStatus, Subject, Timestamp,
+    DeadFilter, DeadGroup, DeadReason, Error, ErrorKind, Explained, Finding, Forgotten, Held, InboxStatus, Key, Lane,
+    LaneCount, MemberStatus, Message, MessageId, Operator, PastRow, Position, Pruned, RefusedFilter, RefusedGroup,
+    RefusedView, Result, Retention, Room, RowId, RowState, RowView, Standing, StoreStatus, Subject, Timestamp,
 };
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -14,6 +14,7 @@ use uuid::Uuid;
 use super::decode::{Moment, get, readable};
 use super::doctor;
 use super::enqueue::{Columns, ENQUEUE};
+use super::keeper;
 use super::link::{Link, Parameter, Purpose};
 use super::operator_sql::{
     DEAD, DEAD_GROUPS, DISCARD, EXPLAIN, EXPLAIN_DELIVERED, PRUNABLE, PRUNE_DEAD, PRUNE_DELIVERED, REPLAY,
@@ -276,5 +277,29 @@ impl Operator for PostgresOperator {
 
     async fn check(&mut self) -> Result<Vec<Finding>> {
         doctor::check(&mut self.link).await
+    }
+
+    async fn forget(&mut self, keep: Duration, limit: u32) -> Result<Forgotten> {
+        keeper::forget(&mut self.link, keep, limit).await
+    }
+
+    async fn inbox(&mut self, bound: u32) -> Result<InboxStatus> {
+        keeper::status(&mut self.link, bound).await
+    }
+
+    async fn refused(&mut self, filter: &RefusedFilter, limit: u32) -> Result<Vec<RefusedView>> {
+        keeper::refused(&mut self.link, filter, limit).await
+    }
+
+    async fn refused_groups(&mut self, filter: &RefusedFilter) -> Result<Vec<RefusedGroup>> {
+        keeper::groups(&mut self.link, filter).await
+    }
+
+    async fn discard_refused(&mut self, filter: &RefusedFilter, limit: u32) -> Result<Vec<MessageId>> {
+        keeper::discard(&mut self.link, filter, limit).await
+    }
+
+    async fn check_inbox(&mut self) -> Result<Vec<Finding>> {
+        keeper::check(&mut self.link).await
     }
 }

@@ -12,6 +12,19 @@ use super::link::Parameter;
 const WRITTEN: &str =
     "(message_id, topic, key, payload, content_type, headers, attributes, deliver_at, expires_at, retry)";
 
+/// The tables of the inbox.
+const INBOX: [&str; 5] = ["inbox", "inbox_foreign", "inbox_span", "inbox_cursor", "inbox_refused"];
+
+/// The functions that forget.
+const FUNCTIONS: [&str; 2] = ["inbox_keep", "inbox_forget"];
+
+/// Who may not carry out a function, and whose it is.
+const EXECUTES: &str = "\
+select current_user::text as role, pg_get_userbyid(p.proowner)::text as owner,
+       p.oid::regprocedure::text as function
+  from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+ where n.nspname = $1 and p.proname = $2 and not has_function_privilege(p.oid, 'execute') limit 1";
+
 /// The wanted rights on a table, or on the schema where there is no such table, that this role lacks, and the documented
 /// role that has them all. Looked up by name in the catalog: names as text are refused where the schema may not be used.
 const MISSING: &str = "\
@@ -39,7 +52,11 @@ pub(super) async fn missing(client: &Client, names: &Names, doing: &str, sql: &s
     // The message names the table in every language.
     let word = |c: char| !c.is_ascii_alphanumeric() && c != '_';
     let bare = |table: &str| format!("{}{table}", names.prefix());
-    let table = TABLES.into_iter().find(|table| message.split(word).any(|found| found == bare(table)));
+    let named = |name: &&str| message.split(word).any(|found| found == bare(name));
+    if let Some(function) = FUNCTIONS.into_iter().find(named) {
+        return not_executed(client, names, doing, &bare(function), message).await;
+    }
+    let table = TABLES.into_iter().chain(INBOX).find(named);
     let (object, wanted) = match table {
         Some(table) => (names.qualified(table), needed(sql, &names.qualified(table))),
         None => (format!("schema \"{}\"", names.schema()), vec!["usage", "create"]),
@@ -71,6 +88,19 @@ pub(super) async fn missing(client: &Client, names: &Names, doing: &str, sql: &s
         None => format!("run as {owner}: {alone}; `postrider migrate --roles` prints roles with all the rights"),
     };
     let what = format!("{doing}: the role {role} lacks the right to {rights} on {object}");
+    Some(Error::new(ErrorKind::Config, what).because(message).advise(step))
+}
+
+async fn not_executed(client: &Client, names: &Names, doing: &str, function: &str, message: &str) -> Option<Error> {
+    let parameters: [Parameter<'_>; 2] = [(&names.schema(), Type::TEXT), (&function, Type::TEXT)];
+    let rows = client.query_typed(EXECUTES, &parameters).await.ok()?;
+    let text = |column: &str| rows.first()?.try_get::<_, String>(column).ok();
+    let (role, owner, function) = (identifier(&text("role")?), identifier(&text("owner")?), text("function")?);
+    let what = format!("{doing}: the role {role} lacks the right to execute {function}");
+    let step = format!(
+        "run as {owner}: `grant execute on function {function} to {role}`; for the documented roles run anew what `postrider \
+         migrate --roles` prints"
+    );
     Some(Error::new(ErrorKind::Config, what).because(message).advise(step))
 }
 

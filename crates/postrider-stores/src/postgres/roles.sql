@@ -24,6 +24,11 @@ grant select, insert on {boot} to postrider_relay;
 grant select, insert, delete on {delivered} to postrider_relay;
 grant select on {meta} to postrider_relay;
 
+-- Of the inbox it forgets what was handled long ago, where it is told to, by the two functions below; its verbs show what was
+-- handled and refused, and discard what was refused.
+grant select on {inbox}, {inbox_foreign}, {inbox_span} to postrider_relay;
+grant select, delete on {inbox_refused} to postrider_relay;
+
 -- The receiver records what it has handled, and keeps what it refused; it reads nothing of the outbox.
 grant usage on schema {schema} to postrider_receiver;
 grant insert on {inbox}, {inbox_foreign} to postrider_receiver;

@@ -26,6 +26,8 @@ mod fault;
 mod found;
 pub mod inbox;
 #[cfg(feature = "sqlite")]
+mod keeper;
+#[cfg(feature = "sqlite")]
 mod leases;
 #[cfg(feature = "sqlite")]
 mod link;

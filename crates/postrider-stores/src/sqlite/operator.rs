@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use postrider_core::{
-    DeadFilter, DeadGroup, Error, ErrorKind, Explained, Finding, LaneCount, Message, MessageId, Operator, PastRow,
-    Position, Pruned, Result, Retention, Room, RowView, StoreStatus, Subject,
+    DeadFilter, DeadGroup, Error, ErrorKind, Explained, Finding, Forgotten, InboxStatus, LaneCount, Message, MessageId,
+    Operator, PastRow, Position, Pruned, RefusedFilter, RefusedGroup, RefusedView, Result, Retention, Room, RowView,
+    StoreStatus, Subject,
 };
 use rusqlite::params;
 
 use super::dead::{self, Verdict};
 use super::enqueue::{Fields, enqueue};
 use super::link::{Link, Use};
-use super::{SqliteOptions, check, past, status};
+use super::{SqliteOptions, check, keeper, past, status};
 
 /// The operator's side.
 #[derive(Debug)]
@@ -119,5 +120,28 @@ impl Operator for SqliteOperator {
 
     async fn check(&mut self) -> Result<Vec<Finding>> {
         self.link.run(check::check).await
+    }
+
+    async fn forget(&mut self, keep: Duration, limit: u32) -> Result<Forgotten> {
+        self.link.run(move |session| keeper::forget(session, keep, limit)).await
+    }
+
+    async fn inbox(&mut self, bound: u32) -> Result<InboxStatus> {
+        self.link.run(move |session| keeper::status(session, bound)).await
+    }
+
+    async fn refused(&mut self, filter: &RefusedFilter, limit: u32) -> Result<Vec<RefusedView>> {
+        let filter = filter.clone();
+        self.link.run(move |session| keeper::refused(session, &filter, limit)).await
+    }
+
+    async fn refused_groups(&mut self, filter: &RefusedFilter) -> Result<Vec<RefusedGroup>> {
+        let filter = filter.clone();
+        self.link.run(move |session| keeper::groups(session, &filter)).await
+    }
+
+    async fn discard_refused(&mut self, filter: &RefusedFilter, limit: u32) -> Result<Vec<MessageId>> {
+        let filter = filter.clone();
+        self.link.run(move |session| keeper::discard(session, &filter, limit)).await
     }
 }

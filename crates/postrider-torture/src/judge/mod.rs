@@ -2,6 +2,7 @@
 
 mod books;
 mod delivery;
+mod effects;
 mod flight;
 mod isolation;
 mod liveness;
@@ -148,6 +149,7 @@ pub fn judge(case: &Case<'_>) -> Judgement {
         time::kept(case),
         flight::told("I15", "no panic, no unexpected end, nothing left open", case),
     ];
+    findings.extend(effects::once(case));
     findings.sort_by_key(|finding| {
         let number: String = finding.id.chars().filter(char::is_ascii_digit).collect();
         (number.parse().unwrap_or(0_u32), finding.id.len())

@@ -72,6 +72,14 @@ impl Broker {
         }
     }
 
+    /// Where receivers read, where it is one that they read from.
+    pub fn readable(&self) -> Option<String> {
+        match self {
+            Self::Nats(place) => Some(place.url()),
+            Self::Kafka(_) | Self::Http(_) | Self::File(_) => None,
+        }
+    }
+
     /// Whether a killed server keeps what it acknowledged.
     pub fn survives_kill(&self) -> bool {
         match self {

@@ -19,7 +19,8 @@ use crate::Fallible;
 use crate::record::{Delivered, Recorder, print};
 use crate::writers::NUMBER;
 
-const STREAM: &str = "TORTURE";
+/// The stream that the relays write to.
+pub const STREAM: &str = "TORTURE";
 /// What it takes, and what it takes while it refuses the relays.
 const SUBJECTS: &str = "torture.>";
 const ELSEWHERE: &str = "refused.>";
@@ -74,6 +75,11 @@ impl NatsPlace {
     /// Its port.
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Its address.
+    pub fn url(&self) -> String {
+        format!("nats://127.0.0.1:{}", self.port)
     }
 
     /// The server, for those who hurt it.

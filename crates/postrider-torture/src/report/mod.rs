@@ -13,6 +13,7 @@ use crate::Fallible;
 use crate::judge::{Case, Finding, Judgement, Verdict, history, lags, percentile, takeovers};
 use crate::moment::Moment;
 use crate::plan::Kind;
+use crate::receivers::ConsumerKind;
 use crate::settings::{BrokerKind, Settings, StoreKind};
 
 /// What a figure is worth nothing without.
@@ -25,6 +26,9 @@ pub struct Circumstances {
     build: String,
     store: StoreKind,
     broker: BrokerKind,
+    /// How receivers remembered what they handled, where there were some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    consumer: Option<ConsumerKind>,
     versions: String,
     machine: String,
     seed: u64,
@@ -57,6 +61,7 @@ impl Circumstances {
             settings.mean_gap_ms,
             if settings.faults.is_empty() { "none" } else { &settings.faults },
         );
+        let consumer = settings.consumer.map(|kind| format!(" --consumer {}", kind.word())).unwrap_or_default();
         let beside = settings.other_commit.as_ref().map(|commit| format!(" --beside {commit}")).unwrap_or_default();
         Self {
             commit: settings.commit.clone(),
@@ -64,6 +69,7 @@ impl Circumstances {
             build: settings.build.clone(),
             store: settings.store,
             broker: settings.broker,
+            consumer: settings.consumer,
             versions: format!("{store}, {broker}"),
             machine: machine(),
             seed: settings.seed,
@@ -74,7 +80,7 @@ impl Circumstances {
             lease_ms: settings.lease_ms,
             broker_killed: broker_killed && settings.broker.is_killed(),
             not_run,
-            repeat_it: repeat_it + &beside,
+            repeat_it: repeat_it + &consumer + &beside,
         }
     }
 }

@@ -3,6 +3,7 @@
 mod cost;
 mod database;
 mod drain;
+mod forgetting;
 mod held;
 mod kafka;
 mod latency;
@@ -13,6 +14,7 @@ mod mysql_kafka;
 mod nats;
 pub mod plan;
 mod processes;
+mod receiving;
 mod relay;
 mod runs;
 mod scaling;
@@ -38,6 +40,7 @@ pub async fn measure(plan: &Plan, mut keep: impl FnMut(&str, &Measurement)) -> b
             "memory" => memory::measure(plan, &mut notes).await,
             "scaling" => scaling::measure(plan, &mut notes).await,
             "mysql-kafka" => mysql_kafka::measure(plan, &mut notes).await,
+            "receiving" => receiving::measure(plan, &mut notes).await,
             _ => held::measure(plan, &mut notes).await,
         };
         let took = began.elapsed().as_secs();

@@ -7,7 +7,8 @@ use postrider_bench::figure::number;
 use postrider_bench::load::Load;
 
 /// The parts, in the order in which they run.
-pub const PARTS: [&str; 8] = ["drain", "latency", "transactions", "cost", "memory", "scaling", "held", "mysql-kafka"];
+pub const PARTS: [&str; 9] =
+    ["drain", "latency", "transactions", "cost", "memory", "scaling", "held", "mysql-kafka", "receiving"];
 /// The topic of everything.
 pub const TOPIC: &str = "bench.orders";
 

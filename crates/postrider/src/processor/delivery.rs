@@ -1,0 +1,37 @@
+//! A message as a consumer got it.
+
+use postrider_core::{Message, MessageId};
+use uuid::Uuid;
+
+use super::tokens::{TOKEN_HEADER, Token};
+
+/// One delivery of a message.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Delivery {
+    /// The message, with the id that it has at every delivery: the header `postrider-id`.
+    pub message: Message,
+}
+
+impl Delivery {
+    /// A delivery of this message.
+    pub const fn new(message: Message) -> Self {
+        Self { message }
+    }
+
+    /// The id of the message.
+    pub const fn id(&self) -> MessageId {
+        self.message.id
+    }
+
+    /// The token that it came with, in [`TOKEN_HEADER`].
+    pub fn token(&self) -> Option<Token> {
+        let text = self.message.headers.get(TOKEN_HEADER)?;
+        Uuid::parse_str(text).ok().map(Token)
+    }
+}
+
+impl From<Message> for Delivery {
+    fn from(message: Message) -> Self {
+        Self::new(message)
+    }
+}

@@ -1,0 +1,12 @@
+//! Processing messages once over documents.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+
+mod ages;
+mod faults;
+mod gates;
+mod meeting;
+mod once;
+mod scene;
+mod stores;
+mod tokens;

@@ -1,0 +1,117 @@
+//! A processor over each store, in each of its ways to remember: the table of `cargo xtask show receiving.1`.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use postrider::brokers::memory::{Answer, MemoryBroker};
+use postrider::{Processed, documents};
+use postrider_core::{DocumentStore, ErrorKind};
+use postrider_testkit::troubled_documents::Trouble;
+
+use crate::faults::at_any_call;
+use crate::meeting::{deliver, settled};
+use crate::once::many_at_once;
+use crate::scene::{DAY, MODES, Mode, Scene};
+
+/// Those that a real store can be brought into without waiting for long.
+const TROUBLES: [Trouble; 3] = [Trouble::FailBefore(ErrorKind::Unavailable), Trouble::FailAfter, Trouble::LoseAnswer];
+
+type Running = Pin<Box<dyn Future<Output = ()>>>;
+
+macro_rules! cases {
+    ($($name:ident),* $(,)?) => {
+        const CASES: &[(&str, fn(Mode, Arc<dyn DocumentStore>) -> Running)] =
+            &[$((stringify!($name), |mode, store| Box::pin($name(mode, store)))),*];
+    };
+}
+
+cases![
+    a_repeat_has_no_effect,
+    trouble_at_any_call_costs_another_delivery,
+    many_at_once_have_one_effect_each,
+    what_nobody_delivers_again_is_finished,
+    what_is_forgotten_is_refused_or_without_a_token,
+];
+
+async fn a_repeat_has_no_effect(mode: Mode, store: Arc<dyn DocumentStore>) {
+    let scene = Scene::over(mode, store, MemoryBroker::recording());
+    let (book, pen) = (scene.delivery("book").await, scene.delivery("pen").await);
+    for delivery in [&book, &pen] {
+        assert!(matches!(scene.processor().process(delivery).await, Processed::Applied));
+    }
+    for delivery in [&pen, &book] {
+        assert!(matches!(scene.processor().process(delivery).await, Processed::Repeat));
+    }
+    settled(&scene, &["book", "pen"], "repeats").await;
+}
+
+async fn trouble_at_any_call_costs_another_delivery(mode: Mode, store: Arc<dyn DocumentStore>) {
+    at_any_call(mode, &store, &TROUBLES, Duration::from_millis(500)).await;
+}
+
+async fn many_at_once_have_one_effect_each(mode: Mode, store: Arc<dyn DocumentStore>) {
+    many_at_once(Scene::over(mode, store, MemoryBroker::recording())).await;
+}
+
+async fn what_nobody_delivers_again_is_finished(mode: Mode, store: Arc<dyn DocumentStore>) {
+    let broker = MemoryBroker::recording().with_script(|_, nth| match nth {
+        0 => Answer::Fail(ErrorKind::Unavailable),
+        _ => Answer::Accept,
+    });
+    let scene = Scene::over(mode, store, broker);
+    assert!(!scene.processor().process(&scene.delivery("book").await).await.is_over());
+    scene.passes(Duration::from_secs(31));
+    let kept = scene.processor().keep_up().await.unwrap();
+    assert_eq!((kept.finished, kept.stuck.len(), scene.left().await), (1, 0, 0), "{kept:?}");
+}
+
+async fn what_is_forgotten_is_refused_or_without_a_token(mode: Mode, store: Arc<dyn DocumentStore>) {
+    let scene = Scene::over(mode, store, MemoryBroker::recording());
+    let book = scene.delivery("book").await;
+    deliver(&scene, &book).await;
+    scene.passes(8 * DAY);
+    scene.processor().keep_up().await.unwrap();
+    deliver(&scene, &scene.delivery("pen").await).await;
+    let processed = scene.processor().process(&book).await;
+    match mode {
+        Mode::InDocument | Mode::KnownIds => assert!(matches!(processed, Processed::TooOld), "{processed}"),
+        Mode::Tokens => assert!(matches!(processed, Processed::Repeat), "{processed}"),
+    }
+    assert_eq!(scene.items().await, ["book", "pen"]);
+}
+
+/// Runs every case in every mode, and prints what passed.
+async fn passes(name: &str, url: &str) {
+    let store = documents::open(url).await.unwrap();
+    store.prepare().await.unwrap();
+    for mode in MODES {
+        for (case, run) in CASES {
+            // A step that fails says where.
+            println!("{name}: {mode:?}: {case}");
+            run(mode, Arc::clone(&store)).await;
+        }
+        println!("processor over {name}, {mode:?}: {} cases passed, each call of the store failing once", CASES.len());
+    }
+}
+
+#[tokio::test]
+async fn over_memory() {
+    passes("memory", "memory:").await;
+}
+
+#[cfg(feature = "documents-sqlite")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn over_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    passes("SQLite", &format!("sqlite://{}/documents.db", folder.path().display())).await;
+}
+
+#[cfg(feature = "documents-postgres")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn over_postgresql() {
+    use postrider_testkit::servers::{installed, postgres::Postgres};
+    let Some(server) = installed("processors over PostgreSQL", Postgres::start().await) else { return };
+    passes("PostgreSQL", &server.url_for(&server.create_database().await.unwrap())).await;
+}
