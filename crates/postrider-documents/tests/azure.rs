@@ -77,10 +77,16 @@ impl DocumentHarness for Harness {
     }
 
     fn exclusions(&self) -> &'static [Exclusion] {
-        &[Exclusion {
-            case: "what_is_not_prepared_says_what_to_do",
-            reason: "a container is made by who pays for it; a missing one is tested apart",
-        }]
+        &[
+            Exclusion {
+                case: "what_is_not_prepared_says_what_to_do",
+                reason: "a container is made by who pays for it; a missing one is tested apart",
+            },
+            Exclusion {
+                case: "what_was_answered_survives_a_crash",
+                reason: "azurite writes its list of blobs every five seconds, and at a stop in good order",
+            },
+        ]
     }
 }
 
@@ -105,7 +111,8 @@ async fn a_missing_container_is_no_missing_document() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_write_whose_answer_is_lost_is_no_conflict_with_itself() {
     let Some(server) = azurite("answers that are lost").await else { return };
-    let (port, endpoint) = (server.lock().await.port(), server.lock().await.endpoint());
+    let server = server.lock().await;
+    let (port, endpoint) = (server.port(), server.endpoint());
     let proxy = Proxy::start(SocketAddr::from((Ipv4Addr::LOCALHOST, port)), b"").await.unwrap();
     let through = endpoint.replace(&port.to_string(), &proxy.port().to_string());
     let (direct, store) = (at(&endpoint, "documents/lost"), at(&through, "documents/lost"));
