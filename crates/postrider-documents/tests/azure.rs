@@ -125,3 +125,19 @@ async fn a_write_whose_answer_is_lost_is_no_conflict_with_itself() {
     store.delete(&key("7"), &replaced).await.unwrap();
     assert!(direct.load(&key("7")).await.unwrap().is_none());
 }
+
+#[tokio::test]
+async fn a_wrong_key_says_what_to_do_and_writes_nothing() {
+    let Some(server) = azurite("a wrong key").await else { return };
+    let endpoint = server.lock().await.endpoint();
+    let wrong = KEY.to_lowercase();
+    let variables = [("AZURE_STORAGE_ACCOUNT_KEY".to_owned(), wrong.clone())];
+    let url = format!("az://documents/wrong?account={ACCOUNT}&endpoint={endpoint}");
+    let store = ObjectDocuments::new(ObjectOptions::new(&url, variables).unwrap()).unwrap();
+    let Err(WriteError::Failed(written)) = store.create(&key("7"), &draft("1")).await else { panic!("it was written") };
+    for error in [written, store.load(&key("7")).await.unwrap_err(), store.check().await.unwrap_err()] {
+        assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+        assert!(error.advice().unwrap().contains("allow these credentials"), "{error}");
+        assert!(!format!("{error} {error:?}").contains(&wrong), "{error}");
+    }
+}

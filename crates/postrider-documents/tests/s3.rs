@@ -17,10 +17,13 @@ use postrider_testkit::suites::documents::{DocumentHarness, Exclusion, draft, ke
 const SECRET: &str = "the-secret-of-the-tests";
 
 fn at(endpoint: &str, place: &str) -> Arc<dyn DocumentStore> {
+    opened(&format!("s3://{place}?region=us-east-1&timeout=3&endpoint={endpoint}"))
+}
+
+fn opened(url: &str) -> Arc<dyn DocumentStore> {
     let variables = [("AWS_ACCESS_KEY_ID", "test"), ("AWS_SECRET_ACCESS_KEY", SECRET)];
     let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let url = format!("s3://{place}?region=us-east-1&timeout=3&endpoint={endpoint}");
-    Arc::new(ObjectDocuments::new(ObjectOptions::new(&url, variables).unwrap()).unwrap())
+    Arc::new(ObjectDocuments::new(ObjectOptions::new(url, variables).unwrap()).unwrap())
 }
 
 struct Harness {
@@ -129,4 +132,32 @@ async fn a_write_whose_answer_is_lost_is_no_conflict_with_itself() {
     assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
     let error = tokio::time::timeout(Duration::from_secs(10), store.load(&key("7"))).await.unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+}
+
+#[tokio::test]
+async fn a_tombstone_has_the_tag_that_was_asked_for() {
+    let Some(moto) = moto("tombstones with a tag").await else { return };
+    let url = format!("s3://documents/tagged?region=us-east-1&tombstones=tagged&endpoint={}", moto.endpoint());
+    let store = opened(&url);
+    let version = store.create(&key("7"), &draft("1")).await.unwrap();
+    store.delete(&key("7"), &version).await.unwrap();
+    let tags = moto.ask("GET", "/documents/tagged/carts/7?tagging").await.unwrap();
+    assert!(tags.contains("<Key>postrider</Key><Value>tombstone</Value>"), "{tags}");
+    // It is no document, and what is written over it has no tag.
+    assert!(store.load(&key("7")).await.unwrap().is_none());
+    store.create(&key("7"), &draft("2")).await.unwrap();
+    let tags = moto.ask("GET", "/documents/tagged/carts/7?tagging").await.unwrap();
+    assert!(!tags.contains("tombstone"), "{tags}");
+}
+
+#[tokio::test]
+async fn check_leaves_nothing_of_what_it_tried() {
+    let Some(moto) = moto("check").await else { return };
+    let findings = at(&moto.endpoint(), "documents/checked").check().await.unwrap();
+    assert!(
+        findings.iter().any(|finding| finding.subject == "tombstones" && !finding.advice.is_empty()),
+        "{findings:?}"
+    );
+    let left = moto.ask("GET", "/documents?prefix=checked").await.unwrap();
+    assert!(!left.contains("probe"), "what was tried is left: {left}");
 }

@@ -99,9 +99,6 @@ impl ObjectOptions {
             "s3" => Service::S3,
             "az" | "azure" => Service::Azure,
             "gs" => Service::Google,
-            "file" => {
-                return Err(refused("files have no conditional writes; documents on this machine are for sqlite:"));
-            }
             _ => return Err(unread()),
         };
         let bucket = url.host_str().filter(|bucket| !bucket.is_empty()).ok_or_else(|| expected(service))?.to_owned();
@@ -220,7 +217,7 @@ mod tests {
             ("s3://bucket?tombstones=hunter2", "plain or tagged"),
             ("gs://bucket?tombstones=tagged", "plain"),
             ("s3://bucket//hunter2", "single '/'"),
-            ("file:///tmp/hunter2", "sqlite:"),
+            ("file:///tmp/hunter2", "az://container"),
         ] {
             let error = ObjectOptions::new(url, []).unwrap_err();
             let text = format!("{error} {error:?}");

@@ -60,10 +60,18 @@ impl Moto {
     /// # Errors
     /// When it does not answer.
     pub async fn make_bucket(&self, name: &str) -> Result<(), ServerError> {
-        let doing = "making a bucket in moto";
-        let failed = |error: std::io::Error| ServerError::failed(doing, error);
+        self.ask("PUT", &format!("/{name}")).await.map(|_| ())
+    }
+
+    /// What S3 answers to a request without a body.
+    ///
+    /// # Errors
+    /// When it does not answer, or with another status than 200.
+    pub async fn ask(&self, method: &str, path: &str) -> Result<String, ServerError> {
+        let doing = || format!("asking moto to {method} {path}");
+        let failed = |error: std::io::Error| ServerError::failed(doing(), error);
         let request = format!(
-            "PUT /{name} HTTP/1.0\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\
+            "{method} {path} HTTP/1.0\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\
              Authorization: AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/s3/aws4_request\r\n\r\n"
         );
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).await.map_err(failed)?;
@@ -71,7 +79,7 @@ impl Moto {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.map_err(failed)?;
         let status = answer.lines().next().unwrap_or_default();
-        if status.contains(" 200 ") { Ok(()) } else { Err(ServerError::failed(doing, answer)) }
+        if status.contains(" 200 ") { Ok(answer) } else { Err(ServerError::failed(doing(), answer)) }
     }
 
     /// Closes its port; what it holds stays.
