@@ -64,6 +64,18 @@ const SERVERS: &[Server] = &[
         found: kafka::found,
         from: Origin::Registry(kafka::bring),
     },
+    Server {
+        package: "moto 5.2.5 (pip)",
+        needed_for: "documents in S3 and DynamoDB",
+        found: packages::moto,
+        from: Origin::Registry(packages::bring_moto),
+    },
+    Server {
+        package: "azurite 3.35.0 (npm)",
+        needed_for: "documents in Azure Blob Storage",
+        found: packages::azurite,
+        from: Origin::Registry(packages::bring_azurite),
+    },
     Server { package: "kcat", needed_for: "reading Kafka as others do", found: kcat, from: Origin::Debian },
     Server { package: "php-cli", needed_for: "the examples in PHP", found: php, from: Origin::Debian },
     Server { package: "php-mysql", needed_for: "the examples in PHP", found: php_mysql, from: Origin::Debian },

@@ -7,11 +7,14 @@
 //! | URL | feature | a write that was answered is |
 //! |---|---|---|
 //! | `memory:` | `memory` | in this process, until it ends |
+//! | `s3://bucket/prefix`, `az://container/prefix`, `gs://bucket/prefix` | `objects` | as durable as the service says of an object |
 //! | `postgres://user:password@host/database` | `postgres` | on the primary's disk |
 //! | `sqlite:///path/to/file.db` | `sqlite` | on the disk of this machine |
 
 #[cfg(feature = "memory")]
 pub mod memory;
+#[cfg(feature = "objects")]
+pub mod objects;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 mod registry;

@@ -48,6 +48,7 @@ macro_rules! backend {
 
 static BACKENDS: &[Backend] = &[
     backend!("memory", memory, &["memory"]),
+    backend!("objects", objects, &["s3", "az", "azure", "gs"]),
     backend!("postgres", postgres, &["postgres", "postgresql"]),
     backend!("sqlite", sqlite, &["sqlite"]),
 ];
@@ -83,6 +84,10 @@ fn opener(backends: &[Backend], url: &str) -> Result<Open> {
 }
 
 fn unknown_scheme(backends: &[Backend], scheme: &str) -> Error {
+    if scheme == "file" {
+        let text = "documents are not kept in files, which have no conditional write; on this machine keep them in SQLite, sqlite:///path/to/file.db";
+        return Error::new(ErrorKind::Config, text);
+    }
     let known: Vec<&str> = backends.iter().flat_map(|backend| backend.schemes).copied().collect();
     let nearest = known.iter().min_by_key(|known| strsim::damerau_levenshtein(known, scheme));
     let meant = nearest.filter(|known| strsim::damerau_levenshtein(known, scheme) <= 2);
@@ -102,6 +107,17 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::Config);
         let text = error.to_string();
         assert!(text.contains("did you mean memory:?") && !text.contains("canary"), "{text}");
+    }
+
+    #[test]
+    fn files_are_refused_with_what_to_use_for_them() {
+        let error = opener(BACKENDS, "file:///canary").unwrap_err();
+        let text = error.to_string();
+        assert_eq!(error.kind(), ErrorKind::Config);
+        assert!(
+            text.contains("no conditional write") && text.contains("sqlite:") && !text.contains("canary"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! What the examples in other languages import: brought from each language's registry by its own client, as its lock file
-//! says, into a cache folder. `crates/postrider-testkit/src/servers/packages.rs` looks there.
+//! What the examples in other languages import, and servers that are such packages: brought from each language's registry
+//! by its own client, as its lock file says, into a cache folder. `crates/postrider-testkit/src/servers/packages.rs` looks there.
 
 use std::fs;
 use std::path::PathBuf;
@@ -71,6 +71,38 @@ const GO: Packages = Packages {
     ),
 };
 
+const MOTO: Packages = Packages {
+    language: "moto",
+    files: &[("requirements.txt", include_str!("../../../crates/postrider-testkit/src/servers/moto/requirements.txt"))],
+    commands: &[(
+        "",
+        &[
+            // Debian's own, which the server is run by.
+            "/usr/bin/python3",
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--target",
+            "packages",
+            "-r",
+            "requirements.txt",
+        ],
+    )],
+    lock: include_str!("../../../crates/postrider-testkit/src/servers/moto/requirements.txt"),
+};
+
+const AZURITE: Packages = Packages {
+    language: "azurite",
+    files: &[
+        ("package.json", include_str!("../../../crates/postrider-testkit/src/servers/azurite/package.json")),
+        ("package-lock.json", include_str!("../../../crates/postrider-testkit/src/servers/azurite/package-lock.json")),
+    ],
+    commands: &[("", &["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"])],
+    lock: include_str!("../../../crates/postrider-testkit/src/servers/azurite/package-lock.json"),
+};
+
 pub fn python() -> Option<PathBuf> {
     PYTHON.found()
 }
@@ -85,6 +117,22 @@ pub fn java() -> Option<PathBuf> {
 
 pub fn go() -> Option<PathBuf> {
     GO.found()
+}
+
+pub fn moto() -> Option<PathBuf> {
+    MOTO.found()
+}
+
+pub fn bring_moto() -> Result<()> {
+    MOTO.bring()
+}
+
+pub fn azurite() -> Option<PathBuf> {
+    AZURITE.found()
+}
+
+pub fn bring_azurite() -> Result<()> {
+    AZURITE.bring()
 }
 
 pub fn bring_python() -> Result<()> {

@@ -36,6 +36,12 @@ pub const SHOW: Show = Show {
                 "processor over PostgreSQL, InDocument: 5 cases passed",
                 "processor over PostgreSQL, KnownIds: 5 cases passed",
                 "processor over PostgreSQL, Tokens: 5 cases passed",
+                "processor over S3 (moto), InDocument: 5 cases passed",
+                "processor over S3 (moto), KnownIds: 5 cases passed",
+                "processor over S3 (moto), Tokens: 5 cases passed",
+                "processor over Azure (azurite), InDocument: 5 cases passed",
+                "processor over Azure (azurite), KnownIds: 5 cases passed",
+                "processor over Azure (azurite), Tokens: 5 cases passed",
             ],
         },
         Step::Cargo {

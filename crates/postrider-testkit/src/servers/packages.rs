@@ -14,6 +14,8 @@ use super::process::ServerError;
 /// | `node` | `node_modules` |
 /// | `java` | `lib`, with the jars |
 /// | `go` | `mod`, for `GOMODCACHE` |
+/// | `moto` | `packages`, for `PYTHONPATH` |
+/// | `azurite` | `node_modules` |
 ///
 /// # Errors
 /// [`ServerError::NotInstalled`].
@@ -29,8 +31,8 @@ pub fn packages(language: &'static str, lock: &str) -> Result<PathBuf, ServerErr
 /// The Debian package of the program that brings them.
 fn client(language: &str) -> &'static str {
     match language {
-        "python" => "python3-pip",
-        "node" => "nodejs npm",
+        "python" | "moto" => "python3-pip",
+        "node" | "azurite" => "nodejs npm",
         "java" => "maven",
         _ => "golang-go",
     }

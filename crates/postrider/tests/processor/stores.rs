@@ -83,8 +83,7 @@ async fn what_is_forgotten_is_refused_or_without_a_token(mode: Mode, store: Arc<
 }
 
 /// Runs every case in every mode, and prints what passed.
-async fn passes(name: &str, url: &str) {
-    let store = documents::open(url).await.unwrap();
+async fn passes(name: &str, store: Arc<dyn DocumentStore>) {
     store.prepare().await.unwrap();
     for mode in MODES {
         for (case, run) in CASES {
@@ -96,16 +95,20 @@ async fn passes(name: &str, url: &str) {
     }
 }
 
+async fn open(url: &str) -> Arc<dyn DocumentStore> {
+    documents::open(url).await.unwrap()
+}
+
 #[tokio::test]
 async fn over_memory() {
-    passes("memory", "memory:").await;
+    passes("memory", open("memory:").await).await;
 }
 
 #[cfg(feature = "documents-sqlite")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn over_sqlite() {
     let folder = tempfile::tempdir().unwrap();
-    passes("SQLite", &format!("sqlite://{}/documents.db", folder.path().display())).await;
+    passes("SQLite", open(&format!("sqlite://{}/documents.db", folder.path().display())).await).await;
 }
 
 #[cfg(feature = "documents-postgres")]
@@ -113,5 +116,35 @@ async fn over_sqlite() {
 async fn over_postgresql() {
     use postrider_testkit::servers::{installed, postgres::Postgres};
     let Some(server) = installed("processors over PostgreSQL", Postgres::start().await) else { return };
-    passes("PostgreSQL", &server.url_for(&server.create_database().await.unwrap())).await;
+    passes("PostgreSQL", open(&server.url_for(&server.create_database().await.unwrap())).await).await;
+}
+
+/// An object store, with these variables instead of the environment's.
+#[cfg(feature = "documents-objects")]
+fn objects<const N: usize>(url: &str, variables: [(&str, &str); N]) -> Arc<dyn DocumentStore> {
+    use postrider::documents::objects::{ObjectDocuments, ObjectOptions};
+    let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    Arc::new(ObjectDocuments::new(ObjectOptions::new(url, variables).unwrap()).unwrap())
+}
+
+#[cfg(feature = "documents-objects")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn over_s3() {
+    use postrider_testkit::servers::{installed, moto::Moto};
+    let Some(moto) = installed("processors over S3", Moto::start().await) else { return };
+    moto.make_bucket("documents").await.unwrap();
+    let url = format!("s3://documents/processors?region=us-east-1&endpoint={}", moto.endpoint());
+    let variables = [("AWS_ACCESS_KEY_ID", "test"), ("AWS_SECRET_ACCESS_KEY", "test")];
+    passes("S3 (moto)", objects(&url, variables)).await;
+}
+
+#[cfg(feature = "documents-objects")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn over_azure() {
+    use postrider_testkit::servers::azurite::{ACCOUNT, Azurite, KEY};
+    use postrider_testkit::servers::installed;
+    let Some(azurite) = installed("processors over Azure", Azurite::start().await) else { return };
+    azurite.make_container("documents").unwrap();
+    let url = format!("az://documents/processors?account={ACCOUNT}&endpoint={}", azurite.endpoint());
+    passes("Azure (azurite)", objects(&url, [("AZURE_STORAGE_ACCOUNT_KEY", KEY)])).await;
 }
