@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn all_runs_together_are_a_million_messages_without_a_wrong_effect_or_a_token_that_is_left() {
         let inbox = || run("inbox", "refused when they came again 7");
-        let token = |left| run("token", &format!("tokens left {left}, revoked of messages that never came 9"));
+        let token = |left| run("token", &format!("tokens left {left}, revoked because no message came with them 9"));
         assert!(judge(vec![inbox(), token(0)]).well);
         assert!(judge(vec![inbox(), token(0)]).said.contains("effects wrong 0 over 1200000 messages; tokens left 0"));
         assert!(!judge(vec![inbox(), token(1)]).well);

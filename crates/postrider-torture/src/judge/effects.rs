@@ -45,7 +45,7 @@ pub fn once(case: &Case<'_>) -> Option<Finding> {
         if kind.refuses() {
             format!("refused when they came again {refused}")
         } else {
-            format!("tokens left {tokens}, revoked of messages that never came {revoked}")
+            format!("tokens left {tokens}, revoked because no message came with them {revoked}")
         }
     );
     Some(finding)

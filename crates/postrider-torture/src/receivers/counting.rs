@@ -6,7 +6,8 @@ use std::time::Duration;
 use postrider::brokers::{self, BrokerConfig};
 use postrider::documents;
 use postrider::{
-    Delivery, DestinationTemplate, EntityKey, Handler, Invalid, KnownIds, Message, Outputs, Processor, Tokens,
+    Delivery, DestinationTemplate, EntityKey, Handler, Invalid, KnownIds, Message, Outputs, Processor,
+    ProcessorBuilder, Tokens,
 };
 use uuid::Uuid;
 
@@ -20,6 +21,8 @@ pub const TOUCH: &str = "touch";
 pub const ENTITIES: u16 = 1024;
 /// One message of so many has an output.
 const PASSED_ON: u8 = 4;
+/// For how long ids are kept: longer than any run.
+pub const KEPT: Duration = Duration::from_secs(86_400);
 /// A message that was committed and not finished is left to its own next delivery for so long.
 const RESUMES: Duration = Duration::from_secs(3);
 /// A token that is not valid is looked at when it is so old.
@@ -64,24 +67,23 @@ pub fn is_passed_on(id: Uuid) -> bool {
     id.as_bytes()[13].is_multiple_of(PASSED_ON)
 }
 
-/// The processor of a stage, whose ids are kept for so long.
+/// The processor of a stage, to be built.
 ///
 /// # Errors
 /// When store or broker cannot be opened.
-pub async fn processor(place: &Place, stage: Stage, keep: Duration) -> Fallible<Processor<Counting>> {
+pub async fn processor(place: &Place, stage: Stage) -> Fallible<ProcessorBuilder<Counting>> {
     let store = documents::open(&place.url).await?;
     let broker = brokers::open(&BrokerConfig::new(place.broker.as_str()))?;
     let builder = Processor::builder(stage.name(), Arc::clone(&store), Counting(stage))
         .collection(stage.name())
-        .keep(keep)
+        .keep(KEPT)
         .resume_after(RESUMES)
         .broker(broker, DestinationTemplate::topic());
     Ok(match place.kind {
-        ConsumerKind::KnownIds => builder.known_ids(KnownIds::new(store, keep)?),
+        ConsumerKind::KnownIds => builder.known_ids(KnownIds::new(store, KEPT)?),
         ConsumerKind::Token => builder.tokens(tokens(place).await?),
         ConsumerKind::Inbox | ConsumerKind::Processor => builder,
-    }
-    .build()?)
+    })
 }
 
 /// The tokens of writers and both stages.

@@ -1,21 +1,22 @@
 //! Forgetting what was handled, so that what is read again is older than everything that is remembered.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use postrider::{Inbox, Message, MessageId, Processed};
+use postrider::{Inbox, Message, MessageId, Processed, Timestamp};
 use uuid::Uuid;
 
-use super::counting::{ENTITIES, TOUCH, processor};
+use super::counting::{ENTITIES, KEPT, TOUCH, processor};
 use super::hands::connect;
 use super::{ConsumerKind, Place};
 use crate::Fallible;
 
-/// What is older is forgotten.
-const KEPT: Duration = Duration::from_secs(1);
+/// What the inbox is to keep in the end.
+const IN_THE_END: Duration = Duration::from_secs(1);
 /// Until everything is older, and every partition that has something over: those are ten seconds long.
 const WAITS: Duration = Duration::from_secs(12);
 
-/// Forgets what was handled longer ago than a moment.
+/// Forgets what was handled until now: the inbox by keeping only what is of this moment, processors as they do when everything
+/// has been kept for as long as it is to be.
 ///
 /// # Errors
 /// When the database is away.
@@ -26,7 +27,7 @@ pub async fn forget(place: &Place) -> Fallible<()> {
         ConsumerKind::Processor => in_documents(place).await,
         ConsumerKind::KnownIds => {
             for stage in place.kind.stages() {
-                let _ = processor(place, *stage, KEPT).await?.keep_up().await?;
+                let _ = processor(place, *stage).await?.clock(later).build()?.keep_up().await?;
             }
             Ok(())
         }
@@ -39,7 +40,7 @@ async fn of_the_inbox(place: &Place) -> Fallible<()> {
     let mut client = connect(&place.url).await?;
     loop {
         let tx = client.transaction().await?;
-        let forgotten = Inbox::new().forget(&tx, KEPT).await?;
+        let forgotten = Inbox::new().forget(&tx, IN_THE_END).await?;
         tx.commit().await?;
         if !forgotten.more {
             return Ok(());
@@ -50,7 +51,7 @@ async fn of_the_inbox(place: &Place) -> Fallible<()> {
 /// Ids leave a document when it is written.
 async fn in_documents(place: &Place) -> Fallible<()> {
     for stage in place.kind.stages() {
-        let processor = processor(place, *stage, KEPT).await?;
+        let processor = processor(place, *stage).await?.clock(later).build()?;
         for entity in 0..ENTITIES {
             let message = Message::new(TOUCH, "").id(of(entity)).key(entity);
             match processor.process(&message.into()).await {
@@ -60,6 +61,12 @@ async fn in_documents(place: &Place) -> Fallible<()> {
         }
     }
     Ok(())
+}
+
+/// The time at which everything that was handled has been kept for long enough.
+fn later() -> Timestamp {
+    let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default() + KEPT;
+    Timestamp(i64::try_from(at.as_micros()).unwrap_or(i64::MAX))
 }
 
 /// A fresh id that belongs to an entity.

@@ -12,8 +12,6 @@ use super::stage::Stage;
 use super::{ConsumerKind, Place};
 use crate::Fallible;
 
-/// Longer than any run.
-const ALL: Duration = Duration::from_secs(86_400);
 /// While nothing is forgotten the inbox is divided by this: partitions of ten seconds.
 const DIVIDES: Duration = Duration::from_secs(70);
 const SETUP: &str = "create table torture_effect (message_id uuid not null)";
@@ -52,7 +50,7 @@ impl Counter {
     /// # Errors
     /// When the database is away.
     pub async fn open(place: &Place, stage: Stage) -> Fallible<Self> {
-        Ok(Self { stage, processor: processor(place, stage, ALL).await?, refusals: connect(&place.url).await? })
+        Ok(Self { stage, processor: processor(place, stage).await?.build()?, refusals: connect(&place.url).await? })
     }
 }
 
