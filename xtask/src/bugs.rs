@@ -11,6 +11,7 @@
 //! `by` names the invariants that may find it, parted by blanks; `run` is what the torturer is asked for, beside a
 //! seed and a length: one minute, then up to five with other seeds, until it is found.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -59,8 +60,19 @@ pub fn main(tree: &Tree, names: &[String]) -> Result<ExitCode> {
         rows.push(vec![bug.name.clone(), bug.what.clone(), bug.by.join(" "), word]);
     }
     println!("\n{}", table::draw(&["bug", "what it does", "expected of", "found by"], &rows));
-    println!("{} of {} bugs found", bugs.len() - missed, bugs.len());
+    println!("{} of {} bugs found, {missed} not", bugs.len() - missed, bugs.len());
     Ok(if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The seeded bugs as a table of Markdown.
+pub fn listed(tree: &Tree) -> Result<String> {
+    let mut text = "| bug | what it does | must be found by |\n|---|---|---|\n".to_owned();
+    let bugs = chosen(tree, &[])?;
+    for (bug, _) in &bugs {
+        let _ = writeln!(text, "| {} | {} | {} |", bug.name, bug.what, bug.by.join(" or "));
+    }
+    let _ = writeln!(text, "\n{} bugs in all.", bugs.len());
+    Ok(text)
 }
 
 fn chosen(tree: &Tree, names: &[String]) -> Result<Vec<(Bug, PathBuf)>> {

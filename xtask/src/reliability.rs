@@ -11,8 +11,9 @@ use crate::Result;
 use crate::tree::Tree;
 
 const PAGE: &str = "docs/reliability.md";
-const BEGIN: &str = "<!-- made from docs/reports: begin -->\n";
-const END: &str = "<!-- made from docs/reports: end -->";
+/// What stands between two lines of this name is written by this program.
+const REPORTS: &str = "made from docs/reports";
+const BUGS: &str = "made from the seeded bugs";
 
 /// Runs the verb.
 pub fn main(tree: &Tree, arguments: &[String]) -> Result<ExitCode> {
@@ -29,8 +30,13 @@ pub fn main(tree: &Tree, arguments: &[String]) -> Result<ExitCode> {
 pub fn renew(tree: &Tree) -> Result<()> {
     let file = tree.root.join(PAGE);
     let text = fs::read_to_string(&file)?;
-    fs::write(&file, with_summary(&text, &summary(&reports(tree)?))?)?;
+    fs::write(&file, renewed(tree, &text)?)?;
     Ok(())
+}
+
+fn renewed(tree: &Tree, text: &str) -> Result<String> {
+    let text = with_part(text, REPORTS, &summary(&reports(tree)?))?;
+    with_part(&text, BUGS, &crate::bugs::listed(tree)?)
 }
 
 /// What the kept reports come to.
@@ -63,10 +69,11 @@ pub fn text(tree: &Tree) -> Result<String> {
     Ok(summary(&reports(tree)?))
 }
 
-fn with_summary(text: &str, summary: &str) -> Result<String> {
-    let (before, rest) = text.split_once(BEGIN).ok_or_else(|| format!("{PAGE} has no line {BEGIN:?}"))?;
-    let (_, after) = rest.split_once(END).ok_or_else(|| format!("{PAGE} has no line {END:?}"))?;
-    Ok(format!("{before}{BEGIN}\n{summary}\n{END}{after}"))
+fn with_part(text: &str, name: &str, part: &str) -> Result<String> {
+    let (begin, end) = (format!("<!-- {name}: begin -->\n"), format!("<!-- {name}: end -->"));
+    let (before, rest) = text.split_once(&begin).ok_or_else(|| format!("{PAGE} has no line {begin:?}"))?;
+    let (_, after) = rest.split_once(&end).ok_or_else(|| format!("{PAGE} has no line {end:?}"))?;
+    Ok(format!("{before}{begin}\n{part}\n{end}{after}"))
 }
 
 /// The kept reports, with their names, in order.
@@ -201,10 +208,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_summary_is_what_the_kept_reports_come_to() {
+    fn the_page_is_what_the_kept_reports_and_the_seeded_bugs_come_to() {
         let tree = Tree::find().unwrap();
         let text = fs::read_to_string(tree.root.join(PAGE)).unwrap();
-        let now = with_summary(&text, &summary(&reports(&tree).unwrap())).unwrap();
+        let now = renewed(&tree, &text).unwrap();
         assert!(text == now, "{PAGE} is out of date: run `cargo xtask reliability`");
     }
 

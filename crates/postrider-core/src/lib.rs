@@ -30,7 +30,7 @@ pub use lane::{HeldLane, Lane, LaneCount, RelayId, Start, Term, lane_of};
 pub use lease::{LaneRecord, trusted_until, try_again_after};
 pub use message::{
     Attributes, Headers, Invalid, Key, MAX_ATTRIBUTES, MAX_CONTENT_TYPE, MAX_HEADER_NAME, MAX_HEADER_VALUE,
-    MAX_HEADERS, MAX_KEY, MAX_PAYLOAD, MAX_TOPIC, Message, MessageId, Timestamp, Topic,
+    MAX_HEADERS, MAX_KEY, MAX_PAYLOAD, MAX_TOPIC, Message, MessageId, TOKEN_HEADER, Timestamp, Topic,
 };
 pub use on_dead::OnDead;
 pub use retry::{Attempts, Jitter, OnExpire, RetryOverride, RetryPolicy, TopicPattern};

@@ -100,6 +100,8 @@ pub struct Written {
     pub not_after: Moment,
     /// What its bytes come to.
     pub print: u64,
+    /// The token that it carries, where receivers ask for one.
+    pub token: Option<Uuid>,
     /// Whether it is in the ledger: then it was committed, whatever its writer heard.
     pub in_ledger: bool,
     /// When the relay removed it from the outbox, by the database's clock.
@@ -231,6 +233,8 @@ pub struct Record {
     pub deadlocks: u64,
     /// What receivers made of the messages, where there were some.
     pub effects: Option<Effects>,
+    /// Tokens that writers made for messages that they did not write any more.
+    pub spare_tokens: Vec<Uuid>,
     /// Sentences about what must not happen, by the invariant that forbids it.
     pub wrong: Vec<(&'static str, String)>,
 }
@@ -240,8 +244,12 @@ pub struct Record {
 pub struct Effects {
     /// How many effects there are, by what an effect counts for: its message, or its entity.
     pub counts: BTreeMap<String, u64>,
-    /// Messages that were refused because they may be repeats, where those are kept.
-    pub refused: Option<u64>,
+    /// Messages that were refused because they may be repeats, in each stage.
+    pub refused: u64,
+    /// Tokens that are left.
+    pub tokens: u64,
+    /// Tokens that were revoked, because their messages never came.
+    pub revoked: u64,
     /// How often a receiver was killed.
     pub kills: u64,
 }

@@ -66,8 +66,12 @@ pub async fn run(asked: &Settings) -> Fallible<Verdict> {
         kinds.len()
     );
     let watch = Watch::start(&recorder, &fleet, &store);
-    let writers = Writers::start(&settings, &recorder, &store);
     let receivers = Receivers::start(&settings, broker.readable()).await?;
+    let tokens = match &receivers {
+        Some(receivers) => receivers.tokens().await?,
+        None => None,
+    };
+    let writers = Writers::start(&settings, &recorder, &store, tokens.as_ref());
     let operator = Operator::start(&settings, &recorder, &store, &broker);
     let plan = Plan::draw(
         settings.seed,

@@ -20,7 +20,7 @@ const SEEDS: [&str; 3] = ["1", "2", "3"];
 /// The torturer's exit code for a run that proves too little.
 const INCONCLUSIVE: i32 = 3;
 
-fn torture(store: &str, broker: &str) {
+fn torture(store: &str, broker: &str, more: &[&str]) {
     // The feature of MariaDB's store is called after its protocol.
     let features = [if store == "mariadb" { "mysql" } else { store }, broker];
     let relay = match relay_beside(Path::new(env!("CARGO_BIN_EXE_torture")), &features) {
@@ -35,7 +35,7 @@ fn torture(store: &str, broker: &str) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_torture"));
         command.args(["--seed", seed, "--minutes", "0.5", "--relays", "3", "--rate", "60", "--mean-gap-ms", "2000"]);
         command.args(["--faults", FAULTS, "--build", "dev", "--relay-bin"]).arg(&relay).arg("--out").arg(out.path());
-        let run = command.args(["--store", store, "--broker", broker]).output().unwrap();
+        let run = command.args(["--store", store, "--broker", broker]).args(more).output().unwrap();
         let (said, wrong) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
         println!("{said}");
         if run.status.code() == Some(INCONCLUSIVE) {
@@ -52,6 +52,15 @@ fn torture(store: &str, broker: &str) {
 
 #[test]
 fn half_a_minute_of_torture_from_postgresql_to_nats_breaks_nothing() {
+    from_postgresql_to_nats(&[]);
+}
+
+#[test]
+fn half_a_minute_of_torture_of_receivers_with_tokens_leaves_no_token() {
+    from_postgresql_to_nats(&["--consumer", "token"]);
+}
+
+fn from_postgresql_to_nats(more: &[&str]) {
     if !Path::new("/usr/lib/postgresql").exists() && std::env::var_os("POSTRIDER_POSTGRES_BIN").is_none() {
         println!("NOT RUN: a short torture: PostgreSQL is not installed");
         return;
@@ -59,7 +68,7 @@ fn half_a_minute_of_torture_from_postgresql_to_nats_breaks_nothing() {
     if installed("a short torture", find("nats-server", &[], "nats-server")).is_none() {
         return;
     }
-    torture("postgres", "nats");
+    torture("postgres", "nats", more);
 }
 
 #[test]
@@ -71,10 +80,10 @@ fn half_a_minute_of_torture_from_mariadb_to_kafka_breaks_nothing() {
     {
         return;
     }
-    torture("mariadb", "kafka");
+    torture("mariadb", "kafka", &[]);
 }
 
 #[test]
 fn half_a_minute_of_torture_from_sqlite_to_http_breaks_nothing() {
-    torture("sqlite", "http");
+    torture("sqlite", "http", &[]);
 }

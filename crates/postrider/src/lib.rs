@@ -207,8 +207,8 @@ pub use postrider_core::receiving::{Advance, Begun, Epoch, Fingerprint, Lapse, S
 pub use postrider_core::{
     AllowList, Archive, Attempts, Attributes, DeadReason, DeliveredView, Destination, DestinationName,
     DestinationTemplate, Error, ErrorKind, Headers, Invalid, Key, Lane, LaneCount, Message, MessageId, OnDead,
-    OnExpire, PastRow, Placeholder, Result, Retention, RetryOverride, RetryPolicy, RowId, RowView, Store, Term,
-    Timestamp, Topic, TopicPattern,
+    OnExpire, PastRow, Placeholder, Result, Retention, RetryOverride, RetryPolicy, RowId, RowView, Store, TOKEN_HEADER,
+    Term, Timestamp, Topic, TopicPattern,
 };
 #[cfg(feature = "processor")]
 pub use postrider_documents as documents;
@@ -222,8 +222,7 @@ pub use postrider_stores::keys::StoredAnswer;
 pub use postrider_stores::received::Forgotten;
 #[cfg(feature = "processor")]
 pub use processor::{
-    Delivery, EntityKey, Handler, Kept, KnownIds, Outputs, Processed, Processor, ProcessorBuilder, TOKEN_HEADER, Token,
-    Tokens,
+    Delivery, EntityKey, Handler, Kept, KnownIds, Outputs, Processed, Processor, ProcessorBuilder, Token, Tokens,
 };
 pub use receive::Receive;
 #[cfg(feature = "relay")]

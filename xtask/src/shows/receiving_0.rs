@@ -1,9 +1,10 @@
-//! Named rows, and breaks, with those of the receiving side.
+//! Named rows, breaks and seeded bugs, with those of the receiving side.
 
-use super::Show;
+use super::{Show, fire_2, main_0};
 
 pub const SHOW: Show = Show {
     name: "receiving.0",
-    says: "every promised sentence of the receiving side has its cases too, and each promise broken on purpose turns a test red",
-    steps: super::main_0::SHOW.steps,
+    says: "every promised sentence of the receiving side has its cases too, each promise broken on purpose turns a test red, and \
+           torture finds products with one bug each, those of receivers among them",
+    steps: &[main_0::TESTS, main_0::BREAKS, fire_2::BUGS],
 };

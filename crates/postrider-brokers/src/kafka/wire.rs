@@ -1,6 +1,6 @@
 //! What one message looks like in Kafka.
 
-use postrider_core::{Destination, Error, ErrorKind, Outgoing, Result};
+use postrider_core::{Destination, Error, ErrorKind, Outgoing, Result, TOKEN_HEADER};
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::FutureRecord;
 
@@ -71,7 +71,7 @@ fn headers(outgoing: &Outgoing) -> Result<OwnedHeaders> {
     let mut headers = OwnedHeaders::new_with_capacity(message.headers.len() + own.len() + 1);
     for (name, value) in message.headers.iter() {
         // Only a row that was written without the checks of enqueuing has such a name.
-        if name.is_empty() || name.contains('\0') || name.starts_with("postrider-") {
+        if name.is_empty() || name.contains('\0') || is_reserved(name) {
             return Err(Error::new(ErrorKind::Rejected, format!("{name:?} can't be a header of a message")));
         }
         if message.content_type.is_none() || !name.eq_ignore_ascii_case(CONTENT_TYPE) {
@@ -87,9 +87,28 @@ fn headers(outgoing: &Outgoing) -> Result<OwnedHeaders> {
     Ok(headers)
 }
 
+fn is_reserved(name: &str) -> bool {
+    name.starts_with("postrider-") && name != TOKEN_HEADER
+}
+
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use postrider_core::{Attempt, Lane, Message, Term};
+
     use super::*;
+
+    #[test]
+    fn a_token_goes_with_its_message_and_no_other_name_of_the_relay_does() {
+        let headers = |name: &str| {
+            let message = Arc::new(Message::new("orders", "").header(name, "x"));
+            let (destination, attempt) = (Destination::new("orders"), Attempt(1));
+            super::headers(&Outgoing { message, destination, attempt, lane: Lane(0), term: Term(0), given_up: None })
+        };
+        assert!(headers(TOKEN_HEADER).is_ok());
+        assert_eq!(headers("postrider-lane").unwrap_err().kind(), ErrorKind::Rejected);
+    }
 
     #[test]
     fn topics_that_kafka_cannot_have_are_rejected() {

@@ -6,6 +6,9 @@ use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
+/// The header in which a message carries the right to be processed once; its sender makes it.
+pub const TOKEN_HEADER: &str = "postrider-token";
+
 /// The members of a JSON object as they stand there, repeated names included.
 struct Members(Vec<(String, Value)>);
 

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use super::Message;
+use super::{Message, TOKEN_HEADER};
 
 /// Bytes of a payload: 64 MiB. A broker's own limit is usually lower and is checked by the relay.
 pub const MAX_PAYLOAD: usize = 64 << 20;
@@ -62,7 +62,8 @@ const KEY_GRAMMAR: &str = "expected text without NUL, carriage return, line feed
 const KEY_LENGTH: &str = "expected 1 to 512 bytes; a message without a key has no order";
 const NAME_GRAMMAR: &str = "expected letters, digits and the characters ! # $ % & ' * + - . ^ _ ` | ~ (an HTTP token)";
 const VALUE_GRAMMAR: &str = "expected text without NUL, carriage return, line feed or other control characters";
-const RESERVED: &str = "expected a name that does not begin with postrider-, which the relay uses itself";
+const RESERVED: &str =
+    "expected postrider-token, or a name that does not begin with postrider-, which the relay uses itself";
 const ATTRIBUTE_GRAMMAR: &str =
     "expected prefix.name of lower-case letters, digits, '_' and '-', such as kafka.partition";
 
@@ -84,7 +85,7 @@ pub(super) fn validate(message: &Message) -> Result<(), Invalid> {
     for (name, value) in message.headers.iter() {
         length("header name", name.len(), MAX_HEADER_NAME)?;
         grammar("header name", name, NAME_GRAMMAR, token)?;
-        grammar("header name", name, RESERVED, |text| !text.to_ascii_lowercase().starts_with("postrider-"))?;
+        grammar("header name", name, RESERVED, |text| text == TOKEN_HEADER || !is_reserved(text))?;
         length(&format!("value of header {name:?}"), value.len(), MAX_HEADER_VALUE)?;
         grammar("header value", value, VALUE_GRAMMAR, printable)?;
     }
@@ -104,6 +105,10 @@ fn topic(topic: &str) -> Result<(), Invalid> {
         let of_a_word = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b':' | b'/');
         text.as_bytes().split(|b| *b == b'.').all(|word| !word.is_empty() && word.iter().all(of_a_word))
     })
+}
+
+fn is_reserved(text: &str) -> bool {
+    text.to_ascii_lowercase().starts_with("postrider-")
 }
 
 fn token(text: &str) -> bool {
@@ -200,8 +205,11 @@ mod tests {
 
     #[test]
     fn the_relays_own_headers_are_reserved() {
-        let error = valid().header("Postrider-Id", "x").validate().unwrap_err();
-        assert!(error.to_string().contains("postrider-"));
+        for bad in ["Postrider-Id", "postrider-lane", "Postrider-Token"] {
+            let error = valid().header(bad, "x").validate().unwrap_err();
+            assert!(error.to_string().contains("postrider-"));
+        }
+        assert_eq!(valid().header(TOKEN_HEADER, "x").validate(), Ok(()), "the sender makes it");
     }
 
     #[test]

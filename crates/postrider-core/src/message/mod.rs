@@ -11,7 +11,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use uuid::Uuid;
 
-pub use headers::{Attributes, Headers};
+pub use headers::{Attributes, Headers, TOKEN_HEADER};
 pub use key::{Key, Topic};
 pub use limits::{
     Invalid, MAX_ATTRIBUTES, MAX_CONTENT_TYPE, MAX_HEADER_NAME, MAX_HEADER_VALUE, MAX_HEADERS, MAX_KEY, MAX_PAYLOAD,

@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::{Case, Finding};
 use crate::receivers::counted_for;
+use crate::record::Effects;
 
-/// I5: each message that was delivered has its effect once, however often it came, and nothing else has one.
+/// I5: each message that was delivered has its effects once, however often it came, and nothing else has one; of what is read
+/// again when it is forgotten, something is refused; and no token is left.
 pub fn once(case: &Case<'_>) -> Option<Finding> {
     let kind = case.settings.consumer?;
-    let mut finding = Finding::new("I5", "each delivered message has one effect, and nothing else has one");
+    let mut finding = Finding::new("I5", "each delivered message has its effect once, and nothing else has one");
     finding.breaks_as_told(case);
     let Some(found) = &case.record.effects else {
         finding.breaks(|| "nobody knows the effects".to_owned());
@@ -16,8 +18,8 @@ pub fn once(case: &Case<'_>) -> Option<Finding> {
     };
     let delivered: HashSet<_> = case.record.delivered.iter().map(|delivered| delivered.id).collect();
     let mut expected: BTreeMap<String, u64> = BTreeMap::new();
-    for id in &delivered {
-        *expected.entry(counted_for(kind, *id)).or_default() += 1;
+    for what in delivered.iter().flat_map(|id| counted_for(kind, *id)) {
+        *expected.entry(what).or_default() += 1;
     }
     for (what, count) in &expected {
         let effects = found.counts.get(what).copied().unwrap_or_default();
@@ -28,12 +30,23 @@ pub fn once(case: &Case<'_>) -> Option<Finding> {
     for what in found.counts.keys().filter(|what| !expected.contains_key(*what)) {
         finding.breaks(|| format!("{what}: effects of no message that was delivered"));
     }
-    let refused = found.refused.map(|refused| format!(", {refused} refused when they came again")).unwrap_or_default();
+    if kind.refuses() && !delivered.is_empty() && found.refused == 0 {
+        finding.breaks(|| "everything was forgotten and read again, and nothing was refused".to_owned());
+    }
+    if found.tokens > 0 {
+        finding.breaks(|| format!("{} tokens are left when every message is over", found.tokens));
+    }
+    let Effects { refused, tokens, revoked, kills, .. } = found;
     finding.measured = format!(
-        "messages {}, receivers killed {} times, wrong {}{refused}",
+        "messages {}, effects {}, receivers killed {kills} times, wrong {}; {}",
         delivered.len(),
-        found.kills,
-        finding.broken
+        found.counts.values().sum::<u64>(),
+        finding.broken,
+        if kind.refuses() {
+            format!("refused when they came again {refused}")
+        } else {
+            format!("tokens left {tokens}, revoked because no message came with them {revoked}")
+        }
     );
     Some(finding)
 }

@@ -3,7 +3,8 @@
 use super::*;
 use crate::fleet::WINDOW_ROWS;
 use crate::plan::Kind;
-use crate::record::{Class, Delivered, Felt, Key, Outcome, Record, Sample, Settled, Takeover, Written};
+use crate::receivers::{ConsumerKind, counted_for};
+use crate::record::{Class, Delivered, Effects, Felt, Key, Outcome, Record, Sample, Settled, Takeover, Written};
 use crate::settings::{BrokerKind, StoreKind};
 use clap::Parser;
 use uuid::Uuid;
@@ -36,6 +37,7 @@ impl Run {
                 not_before: Moment(0),
                 not_after: Moment::NEVER,
                 print: u64::from(n),
+                token: None,
                 in_ledger: true,
                 settled: None,
             };
@@ -405,4 +407,30 @@ fn a_publish_to_kafka_may_end_later_than_one_to_nats() {
     };
     assert_eq!(run(BrokerKind::Nats), ["I4"]);
     assert_eq!(run(BrokerKind::Kafka3), [""; 0]);
+}
+
+#[test]
+fn effects_that_are_missing_doubled_or_of_nothing_are_seen() {
+    let run = |kind: ConsumerKind, change: fn(&mut Effects)| {
+        let run = disturbed(Class::Serialised, 3).delivers(&[1, 2, 2, 3]);
+        run.changes(|run| {
+            run.settings.consumer = Some(kind);
+            let mut effects = Effects { refused: u64::from(kind.refuses()), ..Effects::default() };
+            for what in (1..=3).flat_map(|n| counted_for(kind, id(n))) {
+                *effects.counts.entry(what).or_default() += 1;
+            }
+            change(&mut effects);
+            run.record.effects = Some(effects);
+        })
+        .broken()
+    };
+    for kind in [ConsumerKind::Inbox, ConsumerKind::Processor, ConsumerKind::KnownIds, ConsumerKind::Token] {
+        assert_eq!(run(kind, |_| ()), [""; 0]);
+        assert_eq!(run(kind, |effects| drop(effects.counts.pop_first())), ["I5"]);
+        assert_eq!(run(kind, |effects| *effects.counts.values_mut().next().unwrap() += 1), ["I5"]);
+        assert_eq!(run(kind, |effects| effects.counts.extend([("of nothing".to_owned(), 1)])), ["I5"]);
+        assert_eq!(run(kind, |effects| effects.tokens = 1), ["I5"]);
+    }
+    assert_eq!(run(ConsumerKind::Inbox, |effects| effects.refused = 0), ["I5"], "nothing was forgotten");
+    assert_eq!(run(ConsumerKind::Token, |effects| effects.refused = 0), [""; 0]);
 }

@@ -4,21 +4,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use postrider::documents;
-use postrider::{
-    Delivery, EntityKey, Handler, Inbox, InboxError, KnownIds, Message, MessageId, Outputs, Processed, Processor, Seen,
-};
+use postrider::{Inbox, InboxError, Message, MessageId, Processed, Processor, Seen};
 use tokio_postgres::{Client, NoTls};
-use uuid::Uuid;
 
-use super::ConsumerKind;
+use super::counting::{Counting, processor};
+use super::stage::Stage;
+use super::{ConsumerKind, Place};
 use crate::Fallible;
 
-/// The name of the consumer, and of the collection of its entities.
-pub(super) const CONSUMER: &str = "effects";
-/// What is older is refused when the stream is read again.
-const KEPT: Duration = Duration::from_secs(1);
-const ALL: Duration = Duration::from_secs(86_400);
+/// While nothing is forgotten the inbox is divided by this: partitions of ten seconds.
+const DIVIDES: Duration = Duration::from_secs(70);
 const SETUP: &str = "create table torture_effect (message_id uuid not null)";
+const REFUSALS: &str =
+    "create table torture_refused (consumer text, message_id uuid, primary key (consumer, message_id))";
+const REFUSE: &str = "insert into torture_refused values ($1, $2) on conflict do nothing";
 
 /// Whether the message is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,65 +28,50 @@ pub enum Done {
     Again,
 }
 
-/// What handles messages.
+/// What handles messages, one at a time.
 pub enum Hands {
     /// An effect is a row.
     Inbox(Box<Client>),
-    /// Effects are counted in an entity.
-    Processor(Box<Processor<Counting>>),
+    /// Effects are counted in entities.
+    Processor(Arc<Counter>),
 }
 
-/// Counts the messages of each of 256 entities.
-pub struct Counting;
+/// A processor, and where it keeps what it refuses.
+pub struct Counter {
+    stage: Stage,
+    /// What counts.
+    pub processor: Processor<Counting>,
+    refusals: Client,
+}
 
-impl Handler for Counting {
-    type State = u64;
-    type Error = std::convert::Infallible;
-
-    fn entity(&self, message: &Delivery) -> EntityKey {
-        EntityKey::new(entity(message.id().0))
+impl Counter {
+    /// Connects.
+    ///
+    /// # Errors
+    /// When the database is away.
+    pub async fn open(place: &Place, stage: Stage) -> Fallible<Self> {
+        Ok(Self { stage, processor: processor(place, stage).await?.build()?, refusals: connect(&place.url).await? })
     }
+}
 
-    async fn handle(&self, count: &mut u64, _message: &Delivery, _out: &mut Outputs) -> Result<(), Self::Error> {
-        *count += 1;
-        Ok(())
+/// Makes tables and streams.
+pub(super) async fn prepare(place: &Place) -> Fallible<()> {
+    let mut client = connect(&place.url).await?;
+    for stage in place.kind.stages() {
+        stage.prepare(&place.broker).await?;
     }
-}
-
-/// The entity of a message: its last byte.
-pub fn entity(id: Uuid) -> u8 {
-    id.as_bytes()[15]
-}
-
-/// Makes the tables.
-pub async fn prepare(kind: ConsumerKind, url: &str) -> Fallible<()> {
-    match kind {
+    match place.kind {
         ConsumerKind::Inbox => {
-            let client = connect(url).await?;
             postrider::migrate(&client).await?;
-            Ok(client.batch_execute(SETUP).await?)
+            client.batch_execute(SETUP).await?;
+            let tx = client.transaction().await?;
+            let _ = Inbox::new().forget(&tx, DIVIDES).await?;
+            Ok(tx.commit().await?)
         }
-        ConsumerKind::Processor | ConsumerKind::KnownIds => Ok(documents::open(url).await?.prepare().await?),
-    }
-}
-
-/// Forgets what was handled longer than a moment ago.
-pub async fn forget(kind: ConsumerKind, url: &str) -> Fallible<()> {
-    tokio::time::sleep(KEPT * 2).await;
-    match kind {
-        ConsumerKind::Inbox => {
-            let mut client = connect(url).await?;
-            loop {
-                let tx = client.transaction().await?;
-                let forgotten = Inbox::new().forget(&tx, KEPT).await?;
-                tx.commit().await?;
-                if !forgotten.more {
-                    return Ok(());
-                }
-            }
+        ConsumerKind::Processor | ConsumerKind::KnownIds | ConsumerKind::Token => {
+            client.batch_execute(REFUSALS).await?;
+            Ok(documents::open(&place.url).await?.prepare().await?)
         }
-        ConsumerKind::Processor => Ok(()),
-        ConsumerKind::KnownIds => Ok(processor(kind, url, KEPT).await?.keep_up().await.map(drop)?),
     }
 }
 
@@ -97,46 +81,39 @@ pub(super) async fn connect(url: &str) -> Fallible<Client> {
     Ok(client)
 }
 
-async fn processor(kind: ConsumerKind, url: &str, keep: Duration) -> Fallible<Processor<Counting>> {
-    let store = documents::open(url).await?;
-    let builder = Processor::builder(CONSUMER, Arc::clone(&store), Counting).collection(CONSUMER).keep(keep);
-    Ok(match kind {
-        ConsumerKind::KnownIds => builder.known_ids(KnownIds::new(store, keep)?),
-        ConsumerKind::Inbox | ConsumerKind::Processor => builder,
-    }
-    .build()?)
-}
-
 impl Hands {
-    /// Connects.
-    pub async fn open(kind: ConsumerKind, url: &str) -> Fallible<Self> {
-        Ok(match kind {
-            ConsumerKind::Inbox => Self::Inbox(Box::new(connect(url).await?)),
-            ConsumerKind::Processor | ConsumerKind::KnownIds => {
-                Self::Processor(Box::new(processor(kind, url, ALL).await?))
-            }
-        })
-    }
-
     /// Handles one delivery.
-    pub async fn handle(&mut self, id: Uuid, payload: &[u8]) -> Fallible<Done> {
-        let message = Message::new("received", payload.to_vec()).id(id);
+    ///
+    /// # Errors
+    /// When it can not be handled at all, or the database is away.
+    pub async fn handle(&mut self, message: Message) -> Fallible<Done> {
         match self {
             Self::Inbox(client) => in_transaction(client, message).await,
-            Self::Processor(processor) => Ok(match processor.process(&message.into()).await {
-                Processed::Applied | Processed::Resumed | Processed::Repeat | Processed::TooOld => Done::Over,
-                Processed::Again { .. } => Done::Again,
-                Processed::Failed(error) => return Err(error),
-                other @ Processed::TooLarge { .. } => return Err(other.to_string().into()),
-            }),
+            Self::Processor(counter) => counter.handle(message).await,
+        }
+    }
+}
+
+impl Counter {
+    async fn handle(&self, message: Message) -> Fallible<Done> {
+        let id = message.id.0;
+        match self.processor.process(&message.into()).await {
+            Processed::Applied | Processed::Resumed | Processed::Repeat => Ok(Done::Over),
+            Processed::TooOld => {
+                self.refusals.execute(REFUSE, &[&self.stage.name(), &id]).await?;
+                Ok(Done::Over)
+            }
+            Processed::Again { .. } => Ok(Done::Again),
+            Processed::Failed(error) => Err(error),
+            other @ Processed::TooLarge { .. } => Err(other.to_string().into()),
         }
     }
 }
 
 async fn in_transaction(client: &mut Client, message: Message) -> Fallible<Done> {
-    let (inbox, id) = (Inbox::new(), message.id);
+    let (inbox, id, consumer) = (Inbox::new(), message.id, Stage::First.name());
     let tx = client.transaction().await?;
-    match inbox.first_seen(&tx, CONSUMER, MessageId(id.0)).await {
+    match inbox.first_seen(&tx, consumer, MessageId(id.0)).await {
         Ok(Seen::First) => {
             tx.execute("insert into torture_effect values ($1)", &[&id.0]).await?;
             tx.commit().await?;
@@ -145,10 +122,11 @@ async fn in_transaction(client: &mut Client, message: Message) -> Fallible<Done>
         Err(InboxError::TooOld) => {
             tx.rollback().await?;
             let tx = client.transaction().await?;
-            inbox.refuse(&tx, CONSUMER, message, "older than what the inbox remembers").await?;
+            inbox.refuse(&tx, consumer, message, "older than what the inbox remembers").await?;
             tx.commit().await?;
         }
-        Err(InboxError::Contended(_)) => {
+        // Somebody else is at the message, or about to make the partition of its time.
+        Err(InboxError::Contended(_) | InboxError::Future) => {
             tx.rollback().await?;
             return Ok(Done::Again);
         }

@@ -1,21 +1,28 @@
 //! Receivers: processes that have the effect of each message in a database of their own, and are killed all the while.
 //!
 //! They read what the relays deliver, through one durable consumer of JetStream. Some messages they leave unacknowledged
-//! although they handled them, so that they come again; and a kill hits some between the commit and the acknowledgement. In
-//! the end everything that is remembered is forgotten, and the whole stream is read once more from its beginning.
+//! although they handled them, so that they come again; some they handle twice at the same time; and a kill hits some between
+//! the commit and the acknowledgement. Processors send an output for one message of four, which a second stage of them
+//! receives in the same way. In the end everything that is remembered is forgotten, and both streams are read once more from
+//! their beginnings.
 
 mod books;
+mod counting;
+mod forget;
 mod hands;
 pub mod receive;
+mod stage;
+mod tokens;
 
 pub use books::counted_for;
 
 use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
+use postrider::Tokens;
 use postrider_testkit::command::command;
 use postrider_testkit::servers::postgres::Postgres;
 use serde::Serialize;
@@ -29,6 +36,7 @@ use crate::record::{Effects, Recorder};
 use crate::settings::Settings;
 
 use receive::Reads;
+use stage::Stage;
 
 /// How they remember what they handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
@@ -40,6 +48,8 @@ pub enum ConsumerKind {
     Processor,
     /// A processor over documents, ids in a store of their own.
     KnownIds,
+    /// A processor over documents, with a token for each message.
+    Token,
 }
 
 impl ConsumerKind {
@@ -49,8 +59,30 @@ impl ConsumerKind {
             Self::Inbox => "inbox",
             Self::Processor => "processor",
             Self::KnownIds => "known-ids",
+            Self::Token => "token",
         }
     }
+
+    /// The stages that a message goes through.
+    const fn stages(self) -> &'static [Stage] {
+        match self {
+            Self::Inbox => &[Stage::First],
+            Self::Processor | Self::KnownIds | Self::Token => &[Stage::First, Stage::Second],
+        }
+    }
+
+    /// Whether what it forgets is refused when it comes again: with tokens nothing is kept that could be forgotten.
+    pub const fn refuses(self) -> bool {
+        !matches!(self, Self::Token)
+    }
+}
+
+/// Where receivers work.
+#[derive(Debug, Clone)]
+struct Place {
+    kind: ConsumerKind,
+    url: String,
+    broker: String,
 }
 
 /// How many receive at a time.
@@ -59,19 +91,19 @@ const RECEIVERS: u64 = 3;
 const LIVES: Duration = Duration::from_secs(4);
 /// And so long at least: it connects first.
 const LIVES_AT_LEAST: Duration = Duration::from_millis(150);
-/// How long the rest may take to be received when nobody is killed any more.
-const ENDS_WITHIN: Duration = Duration::from_secs(240);
+/// How long the rest may take to be received, and everything to be read again, beside the length of the load.
+const ENDS_WITHIN: Duration = Duration::from_secs(30);
 
 /// The receivers of a run.
 #[derive(Debug)]
 pub struct Receivers {
-    kind: ConsumerKind,
+    place: Arc<Place>,
     server: Postgres,
-    url: String,
-    broker: String,
     is_over: watch::Sender<bool>,
     keepers: Vec<JoinHandle<()>>,
     kills: Arc<AtomicU64>,
+    /// How long they may take to come to an end.
+    patience: Duration,
 }
 
 impl Receivers {
@@ -83,59 +115,88 @@ impl Receivers {
         let Some(kind) = settings.consumer else { return Ok(None) };
         let broker = broker.ok_or("receivers read from NATS alone: --broker nats")?;
         let server = Postgres::start().await?;
-        let url = server.fresh_database().await?;
-        hands::prepare(kind, &url).await?;
+        let place = Arc::new(Place { kind, url: server.fresh_database().await?, broker });
+        hands::prepare(&place).await?;
         let (is_over, kills) = (watch::Sender::new(false), Arc::new(AtomicU64::new(0)));
         let mut keepers = Vec::new();
         for number in 0..RECEIVERS {
             let random = Random::new(settings.seed, 100 + number);
-            let (url, broker, over) = (url.clone(), broker.clone(), is_over.subscribe());
-            keepers.push(tokio::spawn(keep_alive(kind, url, broker, random, over, Arc::clone(&kills))));
+            keepers.push(tokio::spawn(keep_alive(Arc::clone(&place), random, is_over.subscribe(), Arc::clone(&kills))));
         }
-        Ok(Some(Self { kind, server, url, broker, is_over, keepers, kills }))
+        let patience = settings.load() + ENDS_WITHIN;
+        Ok(Some(Self { place, server, is_over, keepers, kills, patience }))
     }
 
-    /// Lets them come to the end of the stream, forgets what they remember, has the stream read once more, and tells what
+    /// Where writers make the tokens of their messages, if these need some.
+    ///
+    /// # Errors
+    /// When the store cannot be opened.
+    pub async fn tokens(&self) -> Fallible<Option<Tokens>> {
+        Ok(match self.place.kind {
+            ConsumerKind::Token => Some(counting::tokens(&self.place).await?),
+            ConsumerKind::Inbox | ConsumerKind::Processor | ConsumerKind::KnownIds => None,
+        })
+    }
+
+    /// Lets them come to the end of the streams, forgets what they remember, has the streams read once more, and tells what
     /// effects there are.
     ///
     /// # Errors
     /// When the database or the broker does not answer.
     pub async fn finish(self, recorder: &Recorder) -> Fallible<Effects> {
-        if !receive::comes_to_its_end(&self.broker, Reads::Once, ENDS_WITHIN).await? {
-            recorder.wrong("I5", format!("receivers did not come to the end within {ENDS_WITHIN:?}"));
+        let (place, patience) = (&*self.place, self.patience);
+        if !comes_to_rest(place, Reads::Once, patience).await? {
+            recorder.wrong("I5", format!("receivers did not come to the end within {patience:?}"));
         }
         self.is_over.send_replace(true);
         for keeper in self.keepers {
             keeper.await?;
         }
-        let before = books::effects(self.kind, &self.url).await?;
-        hands::forget(self.kind, &self.url).await?;
-        let mut again = receiver(self.kind, &self.url, &self.broker, Reads::Again, 0)?;
-        if !receive::comes_to_its_end(&self.broker, Reads::Again, ENDS_WITHIN).await? {
-            recorder.wrong("I5", format!("the stream was not read again within {ENDS_WITHIN:?}"));
+        let revoked = match place.kind {
+            ConsumerKind::Token => tokens::revoke(place, recorder).await?,
+            ConsumerKind::Inbox | ConsumerKind::Processor | ConsumerKind::KnownIds => 0,
+        };
+        let before = books::effects(place).await?;
+        forget::forget(place).await?;
+        let mut readers = Vec::new();
+        for number in 0..RECEIVERS {
+            readers.push(receiver(place, Reads::Again, number)?);
         }
-        let _ = again.kill();
-        let _ = again.wait();
-        let found = books::effects(self.kind, &self.url).await?;
+        if !comes_to_rest(place, Reads::Again, patience).await? {
+            recorder.wrong("I5", format!("the streams were not read again within {patience:?}"));
+        }
+        for mut reader in readers {
+            let _ = reader.kill();
+            let _ = reader.wait();
+        }
+        let found = books::effects(place).await?;
         if found.counts != before.counts {
-            recorder.wrong("I5", "the stream was read again, and effects changed".to_owned());
+            recorder.wrong("I5", "the streams were read again, and effects changed".to_owned());
         }
         drop(self.server);
-        Ok(Effects { kills: self.kills.load(Ordering::Relaxed), ..found })
+        Ok(Effects { kills: self.kills.load(Ordering::Relaxed), revoked, ..found })
     }
 }
 
+/// Waits until each stage has come to the end of its stream and left nothing unfinished; whether it came to that.
+async fn comes_to_rest(place: &Place, reads: Reads, within: Duration) -> Fallible<bool> {
+    let until = Instant::now() + within;
+    'again: while Instant::now() < until {
+        sleep(Duration::from_millis(500)).await;
+        for stage in place.kind.stages() {
+            if !receive::is_at_the_end(place, *stage, reads).await? || books::unfinished(place).await? > 0 {
+                continue 'again;
+            }
+        }
+        return Ok(true);
+    }
+    Ok(false)
+}
+
 /// Keeps one receiver alive between its deaths.
-async fn keep_alive(
-    kind: ConsumerKind,
-    url: String,
-    broker: String,
-    mut random: Random,
-    mut over: watch::Receiver<bool>,
-    kills: Arc<AtomicU64>,
-) {
+async fn keep_alive(place: Arc<Place>, mut random: Random, mut over: watch::Receiver<bool>, kills: Arc<AtomicU64>) {
     while !*over.borrow() {
-        let Ok(mut child) = receiver(kind, &url, &broker, Reads::Once, random.bits()) else { break };
+        let Ok(mut child) = receiver(&place, Reads::Once, random.bits()) else { break };
         let lives = random.between(LIVES_AT_LEAST, LIVES);
         tokio::select! {
             () = sleep(lives) => {}
@@ -147,8 +208,8 @@ async fn keep_alive(
     }
 }
 
-fn receiver(kind: ConsumerKind, url: &str, broker: &str, reads: Reads, seed: u64) -> Fallible<Child> {
+fn receiver(place: &Place, reads: Reads, seed: u64) -> Fallible<Child> {
     let mut command = command(&std::env::current_exe()?.to_string_lossy());
-    command.args([receive::VERB, kind.word(), url, broker, reads.word(), &seed.to_string()]);
+    command.args([receive::VERB, place.kind.word(), &place.url, &place.broker, reads.word(), &seed.to_string()]);
     Ok(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::inherit()).spawn()?)
 }

@@ -6,7 +6,7 @@ use postrider::Message;
 use tokio::time::{sleep, timeout};
 use uuid::Uuid;
 
-use super::{Act, Hand, bulk_keys};
+use super::{Act, Hand, MOST_OF_A_KEY, bulk_keys};
 use crate::moment::Moment;
 use crate::record::{Class, Felt, Key, Outcome};
 
@@ -73,6 +73,10 @@ pub(super) async fn write<S: Session>(mut hand: Hand, url: String) {
             continue;
         };
         let act = Act::draw(&mut hand.random);
+        if let Err(error) = hand.provide(act).await {
+            hand.recorder.wrong("I5", format!("no tokens could be made: {error}"));
+            break;
+        }
         let at = hand.recorder.now();
         let mut ids = Vec::new();
         let mut stage = Outcome::RolledBack;
@@ -87,6 +91,7 @@ pub(super) async fn write<S: Session>(mut hand: Hand, url: String) {
         kept = (well && act != Act::Disconnect).then_some(session);
         sleep(hand.pause(started.elapsed())).await;
     }
+    hand.give_back();
 }
 
 /// One transaction. `stage` is what is known if it breaks off here: `RolledBack` until COMMIT is sent, then `Unknown`.
@@ -200,7 +205,7 @@ async fn enqueue(
 
 /// All bulk keys, so that two of these transactions wait for each other and never in a circle.
 async fn bulk(hand: &mut Hand, tx: &mut impl Transaction, begun: Moment, ids: &mut Vec<Uuid>) -> Answer<()> {
-    let each = u32::try_from(1 + hand.random.skewed(120))?;
+    let each = u32::try_from(1 + hand.random.skewed(MOST_OF_A_KEY.into()))?;
     let mut lasts = Vec::new();
     for key in bulk_keys() {
         lasts.push((key, tx.lock(key, each).await?));

@@ -3,21 +3,25 @@
 mod acts;
 mod mariadb;
 mod postgres;
+mod purse;
 mod sqlite;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use postrider::{Message, Timestamp};
+use postrider::{Message, TOKEN_HEADER, Timestamp, Tokens};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
+use crate::Fallible;
 use crate::moment::Moment;
 use crate::place::store::Store;
 use crate::random::Random;
 use crate::record::{Class, Key, Outcome, Recorder, Written, print};
 use crate::settings::{BrokerKind, Settings};
+
+use purse::Purse;
 
 /// The topic of what can be delivered.
 pub const TOPIC: &str = "torture.order";
@@ -37,6 +41,8 @@ const SICK: f64 = 0.07;
 const LATER: f64 = 0.6;
 /// Keys that one bulk transaction writes to, all of them always in the same order.
 const BULK_KEYS: u16 = 16;
+/// The most messages of each of them.
+const MOST_OF_A_KEY: u16 = 120;
 const UNSERIALISED_KEYS: u16 = 30;
 const POISON_KEYS: u16 = 3;
 const TIMED_KEYS: u16 = 10;
@@ -107,6 +113,8 @@ pub struct Hand {
     poison: Class,
     pause: Duration,
     stop: Arc<AtomicBool>,
+    /// Tokens for the messages, where receivers ask for some.
+    purse: Option<Purse>,
 }
 
 /// The writers at work.
@@ -118,7 +126,7 @@ pub struct Writers {
 
 impl Writers {
     /// Starts them.
-    pub fn start(settings: &Settings, recorder: &Arc<Recorder>, store: &Store) -> Self {
+    pub fn start(settings: &Settings, recorder: &Arc<Recorder>, store: &Store, tokens: Option<&Tokens>) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let mut tasks = JoinSet::new();
         let each = f64::from(settings.rate.max(1)) / f64::from(u32::try_from(settings.writers.max(1)).unwrap_or(1));
@@ -130,6 +138,7 @@ impl Writers {
                 poison: if settings.broker == BrokerKind::File { Class::Unserialised } else { Class::Poison },
                 pause: Duration::from_secs_f64(1.0 / each),
                 stop: Arc::clone(&stop),
+                purse: tokens.cloned().map(Purse::new),
             };
             match store {
                 Store::Postgres(place) => {
@@ -164,6 +173,24 @@ impl Hand {
     pub fn pause(&mut self, took: Duration) -> Duration {
         let wanted = self.pause.mul_f64(0.5 + self.random.fraction());
         wanted.saturating_sub(took)
+    }
+
+    /// Makes the tokens ahead that the messages of an act may need.
+    ///
+    /// # Errors
+    /// When their store does not answer.
+    async fn provide(&mut self, act: Act) -> Fallible<()> {
+        let wanted = if act == Act::Bulk { usize::from(BULK_KEYS * MOST_OF_A_KEY) } else { 2 };
+        match &mut self.purse {
+            Some(purse) => purse.fill(wanted).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Tells which tokens no message will have.
+    fn give_back(self) {
+        let spare = self.purse.into_iter().flat_map(Purse::into_rest);
+        self.recorder.open().spare_tokens.extend(spare);
     }
 
     /// A key of a class.
@@ -206,6 +233,7 @@ impl Hand {
         let (name, number) = (key.to_string(), n.to_string());
         let print = print(topic, &name, &number, &payload);
         let id = postrider::MessageId::fresh().0;
+        let token = self.purse.as_mut().and_then(Purse::take);
         let written = Written {
             key,
             n: if key.is_serialised() { n } else { 0 },
@@ -215,6 +243,7 @@ impl Hand {
             not_before,
             not_after,
             print,
+            token,
             in_ledger: false,
             settled: None,
         };
@@ -226,6 +255,9 @@ impl Hand {
         }
         if not_after != Moment::NEVER {
             message = message.expires_at(stamp(not_after));
+        }
+        if let Some(token) = token {
+            message = message.header(TOKEN_HEADER, token.to_string());
         }
         (id, message)
     }

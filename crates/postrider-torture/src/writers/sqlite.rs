@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use postrider::Outbox;
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
+use tokio::runtime::Handle;
 use uuid::Uuid;
 
 use super::{Act, Hand, bulk_keys};
@@ -29,6 +30,10 @@ pub fn write(mut hand: Hand, file: &Path) {
             continue;
         };
         let act = Act::draw(&mut hand.random);
+        if let Err(error) = Handle::current().block_on(hand.provide(act)) {
+            hand.recorder.wrong("I5", format!("no tokens could be made: {error}"));
+            break;
+        }
         let at = hand.recorder.now();
         let mut ids = Vec::new();
         let mut stage = Outcome::RolledBack;
@@ -41,6 +46,7 @@ pub fn write(mut hand: Hand, file: &Path) {
         connection = (well && act != Act::Disconnect).then_some(connected);
         std::thread::sleep(hand.pause(started.elapsed()));
     }
+    hand.give_back();
 }
 
 fn connect(file: &Path) -> Answer<Connection> {

@@ -75,7 +75,7 @@ impl<H: Handler> ProcessorBuilder<H> {
 
     /// Processes a message only while its token exists, and makes one for each output: nothing is kept of what is over.
     ///
-    /// Every message needs a token then, in [`TOKEN_HEADER`](super::TOKEN_HEADER): of a processor with tokens in the same
+    /// Every message needs a token then, in [`TOKEN_HEADER`](postrider_core::TOKEN_HEADER): of a processor with tokens in the same
     /// store, or of [`Tokens::issue`]. One without fails.
     #[must_use]
     pub fn tokens(self, tokens: Tokens) -> Self {

@@ -1,9 +1,9 @@
 //! A message as a consumer got it.
 
-use postrider_core::{Message, MessageId};
+use postrider_core::{Message, MessageId, TOKEN_HEADER};
 use uuid::Uuid;
 
-use super::tokens::{TOKEN_HEADER, Token};
+use super::tokens::Token;
 
 /// One delivery of a message.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use postrider_core::receiving::{Known, made_at};
 use postrider_core::{
     Collection, DocumentKey, DocumentStore, Error, ErrorKind, Invalid, MessageId, Result, Stored, Timestamp, WriteError,
@@ -15,6 +16,8 @@ use super::records::{FORMAT, draft, key, read};
 
 /// How many due ids are asked for at once.
 const PAGE: usize = 500;
+/// How many of them are forgotten at once.
+const AT_ONCE: usize = 8;
 /// How often the floor is written before somebody else is believed to do it.
 const TRIES: usize = 5;
 
@@ -101,8 +104,9 @@ impl KnownIds {
         let (mut forgotten, mut after) = (0, None);
         loop {
             let page = self.store.due(&self.collection, now, after.as_ref(), PAGE).await?;
-            for key in &page {
-                forgotten += u64::from(self.forget_one(consumer, key, floor).await?);
+            for keys in page.chunks(AT_ONCE) {
+                let gone = try_join_all(keys.iter().map(|key| self.forget_one(consumer, key, floor))).await?;
+                forgotten += gone.into_iter().map(u64::from).sum::<u64>();
             }
             if page.len() < PAGE {
                 return Ok(forgotten);

@@ -31,4 +31,4 @@ pub use keeping::Kept;
 pub use known_ids::KnownIds;
 pub use processed::Processed;
 pub use running::Processor;
-pub use tokens::{TOKEN_HEADER, Token, Tokens};
+pub use tokens::{Token, Tokens};

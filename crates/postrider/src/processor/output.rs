@@ -2,11 +2,9 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use postrider_core::{Attributes, Error, ErrorKind, Headers, Message, Result, Timestamp};
+use postrider_core::{Attributes, Error, ErrorKind, Headers, Message, Result, TOKEN_HEADER, Timestamp};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
-
-use super::tokens::TOKEN_HEADER;
 
 /// The message, field by field. What it says of retries is not kept.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]

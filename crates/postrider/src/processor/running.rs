@@ -12,8 +12,8 @@ use postrider_core::receiving::{
     Processing, Publishing, Writing,
 };
 use postrider_core::{
-    Collection, DocumentKey, DocumentStore, Draft, Error, ErrorKind, MessageId, Result, Revision, Timestamp, Version,
-    WriteError,
+    Collection, DocumentKey, DocumentStore, Draft, Error, ErrorKind, MessageId, Result, Revision, TOKEN_HEADER,
+    Timestamp, Version, WriteError,
 };
 use serde_json::Value;
 use uuid::Uuid;
@@ -26,7 +26,7 @@ use super::memory::{Asked, Memory};
 use super::output::Output;
 use super::processed::Processed;
 use super::sending::Outlet;
-use super::tokens::{Owner, TOKEN_HEADER};
+use super::tokens::Owner;
 
 /// How often a delivery is begun again at once when somebody else wrote the entity in between.
 const TRIES: u32 = 8;

@@ -14,9 +14,6 @@ use uuid::Uuid;
 
 use super::records::{FORMAT, draft, key, read};
 
-/// The header in which a message carries its token.
-pub const TOKEN_HEADER: &str = "postrider-token";
-
 /// When a valid token is due: never, so that it can be counted and is not swept.
 const WHILE_VALID: Option<Timestamp> = Some(Timestamp::NEVER);
 /// How often a token is looked at again that somebody else is changing.
@@ -104,7 +101,7 @@ impl Tokens {
     }
 
     /// Makes a valid token, for a message that no processor sends: before the message is sent, which carries it in
-    /// [`TOKEN_HEADER`].
+    /// [`TOKEN_HEADER`](postrider_core::TOKEN_HEADER).
     ///
     /// Where the message is written into an outbox, make the token first: a transaction that is rolled back leaves a token
     /// without a message, which [`revoke`](Self::revoke) deletes.
