@@ -274,9 +274,9 @@ mod tests {
         assert!(Verdict::of(&record).holds());
         assert!(Verdict::of(&record).lines().iter().any(|line| line.contains("shipped              4  orders")));
         for wrong in [
-            each.iter().map(|(one, _)| (*one, if *one == id { 2 } else { 1 })).collect(),
+            each.keys().map(|one| (*one, if *one == id { 2 } else { 1 })).collect(),
             each.iter().filter(|(one, _)| **one != id).map(|(one, _)| (*one, 1)).collect(),
-            each.iter().map(|(one, _)| (*one, 1)).chain([(MessageId::fresh(), 1)]).collect(),
+            each.keys().map(|one| (*one, 1)).chain([(MessageId::fresh(), 1)]).collect(),
         ] {
             record.shipped = Some(wrong);
             broken(&record, "1 not shipped once");
