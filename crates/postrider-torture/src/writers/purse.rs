@@ -6,6 +6,9 @@ use uuid::Uuid;
 
 use crate::Fallible;
 
+/// How many are made at once: all writers share the connections of one store.
+const AT_ONCE: usize = 32;
+
 /// The tokens of one writer.
 #[derive(Debug)]
 pub(super) struct Purse {
@@ -24,9 +27,11 @@ impl Purse {
     /// # Errors
     /// When their store does not answer; what was made then and is not known stays there, and is found in the end.
     pub(super) async fn fill(&mut self, wanted: usize) -> Fallible<()> {
-        let missing = wanted.saturating_sub(self.made.len());
-        let made = try_join_all((0..missing).map(|_| self.tokens.issue())).await?;
-        self.made.extend(made.into_iter().map(|token| token.0));
+        while self.made.len() < wanted {
+            let missing = (wanted - self.made.len()).min(AT_ONCE);
+            let made = try_join_all((0..missing).map(|_| self.tokens.issue())).await?;
+            self.made.extend(made.into_iter().map(|token| token.0));
+        }
         Ok(())
     }
 
