@@ -1,6 +1,6 @@
 //! Documents in S3 pass the suite on an emulator, and what only a proxy or another service can show.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
