@@ -17,7 +17,7 @@
 //! who creates writes over it. A tombstone stays, 50 bytes of it. With `tombstones=tagged` it has the tag
 //! `postrider=tombstone`, by which a lifecycle rule of the bucket may expire it.
 //!
-//! Nothing is retried by the client below. What happened to each request is known ([`witness`]), and a conflict after a request
+//! Nothing is retried by the client below. What happened to each request is known (`witness`), and a conflict after a request
 //! without an answer is looked at: the object may be this writer's own.
 
 mod classify;
