@@ -82,7 +82,7 @@ async fn without_tables(outbox: Outbox, drop: &str) {
 
 #[tokio::test]
 async fn a_database_without_tables_on_sqlite() {
-    let inbox = ["inbox", "inbox_foreign", "inbox_span", "inbox_cursor", "inbox_refused", "idempotency"];
+    let inbox = ["inbox", "inbox_foreign", "inbox_span", "inbox_cursor", "inbox_refused", "inbox_token", "idempotency"];
     let tables = ["outbox", "delivered", "relay", "lane", "meta"].into_iter().chain(inbox);
     let drop: String = tables.map(|table| format!("drop table postrider_{table};")).collect();
     without_tables(Outbox::sqlite().await, &drop).await;
