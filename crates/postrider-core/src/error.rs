@@ -115,17 +115,7 @@ impl Error {
 
     /// The whole story in one line: what was being done and every cause.
     pub fn story(&self) -> String {
-        let mut text = self.doing.clone();
-        let mut cause = self.source.as_deref().map(|e| e as &dyn StdError);
-        while let Some(error) = cause {
-            let next = error.to_string();
-            if !text.contains(&next) {
-                text.push_str(": ");
-                text.push_str(&next);
-            }
-            cause = error.source();
-        }
-        text
+        told(self.doing.clone(), self.source())
     }
 
     /// The story and, where it is known, the next step, in one line: for a log.
@@ -135,6 +125,23 @@ impl Error {
             None => self.story(),
         }
     }
+}
+
+/// An error and every cause of it, in one line; what was said before is not said again.
+pub fn causes(error: &dyn StdError) -> String {
+    told(error.to_string(), error.source())
+}
+
+fn told(mut text: String, mut cause: Option<&(dyn StdError + 'static)>) -> String {
+    while let Some(error) = cause {
+        let next = error.to_string();
+        if !text.contains(&next) {
+            text.push_str(": ");
+            text.push_str(&next);
+        }
+        cause = error.source();
+    }
+    text
 }
 
 impl fmt::Display for Error {

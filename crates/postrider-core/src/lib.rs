@@ -23,7 +23,7 @@ mod template;
 mod tick;
 
 pub use address::{Destination, DestinationName};
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Error, ErrorKind, Result, causes};
 pub use holdings::{Balance, Difference, Holdings, share};
 pub use judge::{Evidence, Judgement, judge};
 pub use lane::{HeldLane, Lane, LaneCount, RelayId, Start, Term, lane_of};

@@ -1,6 +1,6 @@
 //! What an error of the driver or the server means, and what to do about it.
 
-use postrider_core::{Error, ErrorKind};
+use postrider_core::{Error, ErrorKind, causes};
 use tokio_postgres::error::DbError;
 
 use super::options::PostgresOptions;
@@ -100,17 +100,4 @@ pub(super) fn was_overtaken(error: &tokio_postgres::Error) -> bool {
 /// What the server said, without DETAIL, which can quote a row.
 fn said(told: &DbError) -> String {
     format!("{} {}", told.code().code(), told.message())
-}
-
-fn causes(error: &tokio_postgres::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        let next = error.to_string();
-        if !text.contains(&next) {
-            text = format!("{text}: {next}");
-        }
-        cause = error.source();
-    }
-    text
 }

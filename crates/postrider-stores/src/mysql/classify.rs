@@ -3,7 +3,7 @@
 use std::io;
 
 use mysql_async::{DriverError, Error as Failed, IoError, ServerError};
-use postrider_core::{Error, ErrorKind};
+use postrider_core::{Error, ErrorKind, causes};
 
 use super::dialect::Dialect;
 use super::quoting::quotes_values;
@@ -133,19 +133,6 @@ fn said(told: &ServerError) -> String {
         return format!("error {} ({})", told.code, told.state);
     }
     format!("error {} ({}) {}", told.code, told.state, told.message)
-}
-
-fn causes(error: &Failed) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        let next = error.to_string();
-        if !text.contains(&next) {
-            text = format!("{text}: {next}");
-        }
-        cause = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use postrider_core::{Error, ErrorKind};
+use postrider_core::{Error, ErrorKind, causes};
 use tokio_postgres::error::DbError;
 
 use super::options::PostgresOptions;
@@ -132,19 +132,6 @@ fn said(told: &DbError) -> String {
     let mut text = format!("{} {}", told.code().code(), told.message());
     if let Some(hint) = told.hint() {
         text.push_str(&format!(" ({hint})"));
-    }
-    text
-}
-
-fn causes(error: &tokio_postgres::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        let next = error.to_string();
-        if !text.contains(&next) {
-            text = format!("{text}: {next}");
-        }
-        cause = error.source();
     }
     text
 }
