@@ -11,6 +11,8 @@
 //! | `postgres://user:password@host/database` | `postgres` | on the primary's disk |
 //! | `sqlite:///path/to/file.db` | `sqlite` | on the disk of this machine |
 
+#[cfg(any(feature = "memory", feature = "objects", feature = "postgres", feature = "sqlite"))]
+mod found;
 #[cfg(feature = "memory")]
 pub mod memory;
 #[cfg(feature = "objects")]

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use uuid::Uuid;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Invalid, Timestamp};
 use crate::seams::Finding;
 
@@ -113,6 +113,31 @@ pub struct Draft {
     pub due: Option<Timestamp>,
     /// What tells this write from every other.
     pub revision: Revision,
+}
+
+impl Draft {
+    /// Whether it is as small as a store takes it, which is to be known before anything is written.
+    ///
+    /// # Errors
+    /// [`TooLarge`](WriteError::TooLarge) where its JSON has more than so many bytes.
+    pub fn fits(&self, limit: u64) -> std::result::Result<(), WriteError> {
+        let actual = u64::try_from(self.json.len()).unwrap_or(u64::MAX);
+        if actual > limit { Err(WriteError::TooLarge { limit, actual }) } else { Ok(()) }
+    }
+
+    /// Its JSON, for a store that keeps text.
+    ///
+    /// # Errors
+    /// `Rejected` where it is no UTF-8.
+    pub fn text(&self) -> Result<&str> {
+        let text = std::str::from_utf8(&self.json);
+        text.map_err(|_| Error::new(ErrorKind::Rejected, "the document is no text of JSON: it is not UTF-8"))
+    }
+
+    /// The version that it has where a store calls a document's state by the revision of its write.
+    pub fn version(&self) -> Version {
+        Version(self.revision.0.to_string())
+    }
 }
 
 /// A document as it was read.

@@ -10,6 +10,8 @@ use postrider_core::{
     Stored, Timestamp, Version, WriteError,
 };
 
+use crate::found::found;
+
 /// Opens a store of its own: two openings share nothing.
 ///
 /// # Errors
@@ -47,16 +49,8 @@ impl MemoryDocuments {
     }
 
     fn fits(&self, draft: &Draft) -> std::result::Result<(), WriteError> {
-        let actual = u64::try_from(draft.json.len()).unwrap_or(u64::MAX);
-        match self.limit {
-            Some(limit) if actual > limit => Err(WriteError::TooLarge { limit, actual }),
-            _ => Ok(()),
-        }
+        self.limit.map_or(Ok(()), |limit| draft.fits(limit))
     }
-}
-
-fn version(draft: &Draft) -> Version {
-    Version(draft.revision.0.to_string())
 }
 
 #[async_trait]
@@ -67,7 +61,7 @@ impl DocumentStore for MemoryDocuments {
 
     async fn load(&self, key: &DocumentKey) -> Result<Option<Stored>> {
         let documents = self.documents();
-        Ok(documents.get(key).map(|draft| Stored { json: draft.json.clone(), version: version(draft) }))
+        Ok(documents.get(key).map(|draft| Stored { json: draft.json.clone(), version: draft.version() }))
     }
 
     async fn create(&self, key: &DocumentKey, draft: &Draft) -> std::result::Result<Version, WriteError> {
@@ -77,7 +71,7 @@ impl DocumentStore for MemoryDocuments {
             return Err(WriteError::Conflict);
         }
         documents.insert(key.clone(), draft.clone());
-        Ok(version(draft))
+        Ok(draft.version())
     }
 
     async fn replace(
@@ -88,15 +82,15 @@ impl DocumentStore for MemoryDocuments {
     ) -> std::result::Result<Version, WriteError> {
         self.fits(draft)?;
         match self.documents().get_mut(key) {
-            Some(known) if version(known) == *over => *known = draft.clone(),
+            Some(known) if known.version() == *over => *known = draft.clone(),
             _ => return Err(WriteError::Conflict),
         }
-        Ok(version(draft))
+        Ok(draft.version())
     }
 
     async fn delete(&self, key: &DocumentKey, over: &Version) -> std::result::Result<(), WriteError> {
         let mut documents = self.documents();
-        if documents.get(key).is_none_or(|known| version(known) != *over) {
+        if documents.get(key).is_none_or(|known| known.version() != *over) {
             return Err(WriteError::Conflict);
         }
         documents.remove(key);
@@ -123,11 +117,7 @@ impl DocumentStore for MemoryDocuments {
     }
 
     async fn check(&self) -> Result<Vec<Finding>> {
-        Ok(vec![Finding {
-            level: Level::Warning,
-            subject: "documents".to_owned(),
-            found: "kept in memory".to_owned(),
-            advice: "for tests only: everything is lost with the process".to_owned(),
-        }])
+        let advice = "for tests only: everything is lost with the process";
+        Ok(vec![found(Level::Warning, "documents", "kept in memory".to_owned(), advice)])
     }
 }

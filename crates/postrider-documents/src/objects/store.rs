@@ -19,6 +19,7 @@ use super::client::{client, version};
 use super::envelope::{Content, TOMBSTONE_SIZE, content, document, tombstone};
 use super::options::{ObjectOptions, Tombstones};
 use super::write::Condition;
+use crate::found::found;
 
 /// How often a create looks at what is in its way.
 const LOOKS: usize = 4;
@@ -65,11 +66,6 @@ impl ObjectDocuments {
     }
 }
 
-fn fits(draft: &Draft) -> std::result::Result<(), WriteError> {
-    let actual = u64::try_from(draft.json.len()).unwrap_or(u64::MAX);
-    if actual > LIMIT { Err(WriteError::TooLarge { limit: LIMIT, actual }) } else { Ok(()) }
-}
-
 #[async_trait]
 impl DocumentStore for ObjectDocuments {
     fn profile(&self) -> DocumentProfile {
@@ -84,7 +80,7 @@ impl DocumentStore for ObjectDocuments {
     }
 
     async fn create(&self, key: &DocumentKey, draft: &Draft) -> std::result::Result<Version, WriteError> {
-        fits(draft)?;
+        draft.fits(LIMIT)?;
         let (object, bytes) = (self.options.place.object(key), document(draft));
         let write = async |condition: Condition<'_>| {
             self.put(&object, (draft.revision, bytes.clone()), condition, TagSet::default()).await
@@ -109,7 +105,7 @@ impl DocumentStore for ObjectDocuments {
         over: &Version,
         draft: &Draft,
     ) -> std::result::Result<Version, WriteError> {
-        fits(draft)?;
+        draft.fits(LIMIT)?;
         let object = self.options.place.object(key);
         self.put(&object, (draft.revision, document(draft)), Condition::Over(over), TagSet::default()).await
     }
@@ -174,17 +170,19 @@ impl DocumentStore for ObjectDocuments {
             Tombstones::Tagged => "let a lifecycle rule of the bucket expire them after a day or more",
         };
         Ok(vec![
-            good(
+            found(
+                Level::Good,
                 "documents",
                 format!("in {}; a write whose condition does not hold is refused", self.options.shown()),
                 "",
             ),
-            good("durability", "an answered write is as durable as the service says of an object".to_owned(), ""),
-            good("tombstones", tombstones.to_owned(), advice),
+            found(
+                Level::Good,
+                "durability",
+                "an answered write is as durable as the service says of an object".to_owned(),
+                "",
+            ),
+            found(Level::Good, "tombstones", tombstones.to_owned(), advice),
         ])
     }
-}
-
-fn good(subject: &str, found: String, advice: &str) -> Finding {
-    Finding { level: Level::Good, subject: subject.to_owned(), found, advice: advice.to_owned() }
 }

@@ -13,6 +13,7 @@ use uuid::Uuid;
 use super::LIMIT;
 use super::options::{Encryption, PostgresOptions};
 use super::pool::{Doing, Parameter, Pool};
+use crate::found::{found, named};
 
 const LOAD: &str = "select json::text, revision from {table} where collection = $1 and name = $2";
 const CREATE: &str = "\
@@ -61,23 +62,9 @@ impl PostgresDocuments {
     }
 }
 
-/// The JSON as text, where it is not too large.
-fn text(draft: &Draft) -> std::result::Result<&str, WriteError> {
-    let actual = u64::try_from(draft.json.len()).unwrap_or(u64::MAX);
-    if actual > LIMIT {
-        return Err(WriteError::TooLarge { limit: LIMIT, actual });
-    }
-    let text = std::str::from_utf8(&draft.json);
-    text.map_err(|_| Error::new(ErrorKind::Rejected, "the document is no text of JSON: it is not UTF-8").into())
-}
-
 /// The revision that a version stands for; a version of another store stands for none.
 fn revision(version: &Version) -> std::result::Result<Uuid, WriteError> {
     Uuid::parse_str(&version.0).map_err(|_| WriteError::Conflict)
-}
-
-fn version(draft: &Draft) -> Version {
-    Version(draft.revision.0.to_string())
 }
 
 fn column<'r, T: FromSql<'r>>(row: &'r Row, place: usize) -> Result<T> {
@@ -107,7 +94,8 @@ impl DocumentStore for PostgresDocuments {
     }
 
     async fn create(&self, key: &DocumentKey, draft: &Draft) -> std::result::Result<Version, WriteError> {
-        let (json, due) = (text(draft)?, draft.due.map(|due| due.0));
+        draft.fits(LIMIT)?;
+        let (json, due) = (draft.text()?, draft.due.map(|due| due.0));
         let parameters: [Parameter<'_>; 5] = [
             (&key.collection().as_str(), Type::TEXT),
             (&key.name(), Type::TEXT),
@@ -116,7 +104,7 @@ impl DocumentStore for PostgresDocuments {
             (&draft.revision.0, Type::UUID),
         ];
         let written = self.pool.change(Doing::Writing("creating a document"), &self.sql(CREATE), &parameters).await?;
-        written.then(|| version(draft)).ok_or(WriteError::Conflict)
+        written.then(|| draft.version()).ok_or(WriteError::Conflict)
     }
 
     async fn replace(
@@ -125,7 +113,8 @@ impl DocumentStore for PostgresDocuments {
         over: &Version,
         draft: &Draft,
     ) -> std::result::Result<Version, WriteError> {
-        let (json, due, over) = (text(draft)?, draft.due.map(|due| due.0), revision(over)?);
+        draft.fits(LIMIT)?;
+        let (json, due, over) = (draft.text()?, draft.due.map(|due| due.0), revision(over)?);
         let parameters: [Parameter<'_>; 6] = [
             (&key.collection().as_str(), Type::TEXT),
             (&key.name(), Type::TEXT),
@@ -135,7 +124,7 @@ impl DocumentStore for PostgresDocuments {
             (&over, Type::UUID),
         ];
         let written = self.pool.change(Doing::Writing("replacing a document"), &self.sql(REPLACE), &parameters).await?;
-        written.then(|| version(draft)).ok_or(WriteError::Conflict)
+        written.then(|| draft.version()).ok_or(WriteError::Conflict)
     }
 
     async fn delete(&self, key: &DocumentKey, over: &Version) -> std::result::Result<(), WriteError> {
@@ -158,13 +147,7 @@ impl DocumentStore for PostgresDocuments {
         let parameters: [Parameter<'_>; 4] =
             [(&collection.as_str(), Type::TEXT), (&by.0, Type::INT8), (&after, Type::TEXT), (&at_most, Type::INT8)];
         let rows = self.pool.query(Doing::Reading("finding what is due"), &self.sql(DUE), &parameters).await?;
-        let named = rows.iter().map(|row| {
-            DocumentKey::new(collection, column(row, 0)?).map_err(|error| {
-                Error::new(ErrorKind::Config, "finding what is due: the table has a name that no document has")
-                    .because(error)
-            })
-        });
-        named.collect()
+        rows.iter().map(|row| named(collection, column(row, 0)?)).collect()
     }
 
     async fn prepare(&self) -> Result<()> {
@@ -230,8 +213,4 @@ fn encryption(options: &PostgresOptions) -> Finding {
             found(Level::Warning, "encryption", "none".to_owned(), "use sslmode=verify-full outside this machine")
         }
     }
-}
-
-fn found(level: Level, subject: &str, found: String, advice: &str) -> Finding {
-    Finding { level, subject: subject.to_owned(), found, advice: advice.to_owned() }
 }

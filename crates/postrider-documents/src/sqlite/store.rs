@@ -13,6 +13,7 @@ use rusqlite::{OptionalExtension, params};
 
 use super::LIMIT;
 use super::file::{File, Missing, switch_to_wal};
+use crate::found::{found, named};
 
 const LOAD: &str = "select json, revision from postrider_document where collection = ?1 and name = ?2";
 const CREATE: &str = "\
@@ -40,20 +41,6 @@ impl SqliteDocuments {
     }
 }
 
-/// The JSON as text, where it is not too large.
-fn text(draft: &Draft) -> std::result::Result<String, WriteError> {
-    let actual = u64::try_from(draft.json.len()).unwrap_or(u64::MAX);
-    if actual > LIMIT {
-        return Err(WriteError::TooLarge { limit: LIMIT, actual });
-    }
-    let text = String::from_utf8(draft.json.to_vec());
-    text.map_err(|_| Error::new(ErrorKind::Rejected, "the document is no text of JSON: it is not UTF-8").into())
-}
-
-fn version(draft: &Draft) -> Version {
-    Version(draft.revision.0.to_string())
-}
-
 #[async_trait]
 impl DocumentStore for SqliteDocuments {
     fn profile(&self) -> DocumentProfile {
@@ -74,7 +61,9 @@ impl DocumentStore for SqliteDocuments {
     }
 
     async fn create(&self, key: &DocumentKey, draft: &Draft) -> std::result::Result<Version, WriteError> {
-        let (json, key, version, due) = (text(draft)?, key.clone(), version(draft), draft.due.map(|due| due.0));
+        draft.fits(LIMIT)?;
+        let (json, due) = (draft.text()?.to_owned(), draft.due.map(|due| due.0));
+        let (key, version) = (key.clone(), draft.version());
         let revision = version.0.clone();
         let created = self.file.run("creating a document", move |connection| {
             let values = params![key.collection().as_str(), key.name(), json, due, revision];
@@ -89,7 +78,9 @@ impl DocumentStore for SqliteDocuments {
         over: &Version,
         draft: &Draft,
     ) -> std::result::Result<Version, WriteError> {
-        let (json, key, version, due) = (text(draft)?, key.clone(), version(draft), draft.due.map(|due| due.0));
+        draft.fits(LIMIT)?;
+        let (json, due) = (draft.text()?.to_owned(), draft.due.map(|due| due.0));
+        let (key, version) = (key.clone(), draft.version());
         let (revision, over) = (version.0.clone(), over.0.clone());
         let replaced = self.file.run("replacing a document", move |connection| {
             let values = params![key.collection().as_str(), key.name(), json, due, revision, over];
@@ -116,18 +107,12 @@ impl DocumentStore for SqliteDocuments {
         // No name is empty.
         let after = after.map_or("", DocumentKey::name).to_owned();
         let (within, at_most) = (collection.clone(), i64::try_from(at_most).unwrap_or(i64::MAX));
-        let named = self.file.run("finding what is due", move |connection| {
+        let names = self.file.run("finding what is due", move |connection| {
             let mut statement = connection.prepare_cached(DUE)?;
             let names = statement.query_map(params![within.as_str(), by.0, after, at_most], |row| row.get(0))?;
             names.collect::<rusqlite::Result<Vec<String>>>()
         });
-        let named = named.await.map_err(nothing_changed)?.into_iter().map(|name| {
-            DocumentKey::new(collection, &name).map_err(|error| {
-                Error::new(ErrorKind::Config, "finding what is due: the table has a name that no document has")
-                    .because(error)
-            })
-        });
-        named.collect()
+        names.await.map_err(nothing_changed)?.iter().map(|name| named(collection, name)).collect()
     }
 
     async fn prepare(&self) -> Result<()> {
@@ -181,8 +166,4 @@ fn nothing_changed(error: Error) -> Error {
         ErrorKind::Unknown => Error::new(ErrorKind::Unavailable, error.to_string()),
         _ => error,
     }
-}
-
-fn found(level: Level, subject: &str, found: String, advice: &str) -> Finding {
-    Finding { level, subject: subject.to_owned(), found, advice: advice.to_owned() }
 }
