@@ -46,16 +46,6 @@ pub enum Claimed {
     TooOld,
 }
 
-impl Claimed {
-    /// By how many tokens were taken.
-    pub fn by_token(taken: u64) -> Self {
-        match taken {
-            0 => Self::Repeat,
-            _ => Self::First,
-        }
-    }
-}
-
 /// How far a consumer came in a source that delivers in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {

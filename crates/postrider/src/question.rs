@@ -63,7 +63,11 @@ impl Question for Claim {
     asked_by!(inbox::first_seen);
 
     fn answer(outcome: Claimed) -> Result<Seen, InboxError> {
-        seen(outcome)
+        match outcome {
+            Claimed::First => Ok(Seen::First),
+            Claimed::Repeat => Ok(Seen::Repeat),
+            Claimed::TooOld => Err(InboxError::TooOld),
+        }
     }
 }
 
@@ -79,21 +83,13 @@ impl Question for IssueToken {
 }
 
 impl Question for TakeToken {
-    type Outcome = Claimed;
+    type Outcome = bool;
     type Answer = Seen;
 
     asked_by!(tokens::take);
 
-    fn answer(outcome: Claimed) -> Result<Seen, InboxError> {
-        seen(outcome)
-    }
-}
-
-fn seen(claimed: Claimed) -> Result<Seen, InboxError> {
-    match claimed {
-        Claimed::First => Ok(Seen::First),
-        Claimed::Repeat => Ok(Seen::Repeat),
-        Claimed::TooOld => Err(InboxError::TooOld),
+    fn answer(was_there: bool) -> Result<Seen, InboxError> {
+        Ok(if was_there { Seen::First } else { Seen::Repeat })
     }
 }
 

@@ -4,7 +4,7 @@
 
 use super::Names;
 use crate::dialog::Turn;
-use crate::received::{Claimed, IssueToken, TakeToken};
+use crate::received::{IssueToken, TakeToken};
 
 const ISSUE: &str = "insert ignore into {inbox_token} (message_id, consumer) values (?, ?)";
 
@@ -15,7 +15,7 @@ pub fn issue(names: &Names, IssueToken(claim): IssueToken) -> Turn<()> {
     Turn::change(names.fill(ISSUE), claim.values(), |_| Turn::Done(()))
 }
 
-/// Takes the token, where it is there.
-pub fn take(names: &Names, TakeToken(claim): TakeToken) -> Turn<Claimed> {
-    Turn::change(names.fill(TAKE), claim.values(), |taken| Turn::Done(Claimed::by_token(taken)))
+/// Takes the token; whether it was there.
+pub fn take(names: &Names, TakeToken(claim): TakeToken) -> Turn<bool> {
+    Turn::change(names.fill(TAKE), claim.values(), |taken| Turn::Done(taken > 0))
 }

@@ -2,7 +2,7 @@
 
 use super::upgrade::named;
 use crate::dialog::Turn;
-use crate::received::{Claimed, IssueToken, TakeToken};
+use crate::received::{IssueToken, TakeToken};
 
 const ISSUE: &str = r#"insert into "{p}inbox_token" (message_id, consumer) values (?1, ?2) on conflict do nothing"#;
 
@@ -13,7 +13,7 @@ pub fn issue(prefix: &str, IssueToken(claim): IssueToken) -> Turn<()> {
     Turn::change(named(ISSUE, prefix), claim.values(), |_| Turn::Done(()))
 }
 
-/// Takes the token, where it is there.
-pub fn take(prefix: &str, TakeToken(claim): TakeToken) -> Turn<Claimed> {
-    Turn::change(named(TAKE, prefix), claim.values(), |taken| Turn::Done(Claimed::by_token(taken)))
+/// Takes the token; whether it was there.
+pub fn take(prefix: &str, TakeToken(claim): TakeToken) -> Turn<bool> {
+    Turn::change(named(TAKE, prefix), claim.values(), |taken| Turn::Done(taken > 0))
 }
