@@ -12,30 +12,37 @@ struct Packages {
     language: &'static str,
     /// Files that the client reads, and their text.
     files: &'static [(&'static str, &'static str)],
-    /// What is run in their folder: where below it, and the words.
-    commands: &'static [(&'static str, &'static [&'static str])],
+    /// What is run, one after the other.
+    commands: &'static [Step],
     /// The text of what names them exactly.
     lock: &'static str,
 }
 
+/// One call of a registry's client.
+struct Step {
+    /// Where below the packages' folder.
+    within: &'static str,
+    program: &'static str,
+    words: &'static [&'static str],
+}
+
+const PIP_INSTALL: &[&str] = &[
+    "-m",
+    "pip",
+    "install",
+    "--quiet",
+    "--disable-pip-version-check",
+    "--target",
+    "packages",
+    "-r",
+    "requirements.txt",
+];
+const NPM_CI: &[&str] = &["ci", "--ignore-scripts", "--no-audit", "--no-fund"];
+
 const PYTHON: Packages = Packages {
     language: "python",
     files: &[("requirements.txt", include_str!("../../../examples/mysql-kafka/python/requirements.txt"))],
-    commands: &[(
-        "",
-        &[
-            "python3",
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            "--target",
-            "packages",
-            "-r",
-            "requirements.txt",
-        ],
-    )],
+    commands: &[Step { within: "", program: "python3", words: PIP_INSTALL }],
     lock: include_str!("../../../examples/mysql-kafka/python/requirements.txt"),
 };
 
@@ -45,14 +52,18 @@ const NODE: Packages = Packages {
         ("package.json", include_str!("../../../examples/mysql-kafka/node/package.json")),
         ("package-lock.json", include_str!("../../../examples/mysql-kafka/node/package-lock.json")),
     ],
-    commands: &[("", &["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"])],
+    commands: &[Step { within: "", program: "npm", words: NPM_CI }],
     lock: include_str!("../../../examples/mysql-kafka/node/package-lock.json"),
 };
 
 const JAVA: Packages = Packages {
     language: "java",
     files: &[("pom.xml", include_str!("../../../examples/mysql-kafka/java/pom.xml"))],
-    commands: &[("", &["mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=lib"])],
+    commands: &[Step {
+        within: "",
+        program: "mvn",
+        words: &["-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=lib"],
+    }],
     lock: include_str!("../../../examples/mysql-kafka/java/pom.xml"),
 };
 
@@ -64,7 +75,10 @@ const GO: Packages = Packages {
         ("import/go.mod", include_str!("../../../examples/from-go-outbox/go.mod")),
         ("import/go.sum", include_str!("../../../examples/from-go-outbox/go.sum")),
     ],
-    commands: &[("orders", &["go", "mod", "download"]), ("import", &["go", "mod", "download"])],
+    commands: &[
+        Step { within: "orders", program: "go", words: &["mod", "download"] },
+        Step { within: "import", program: "go", words: &["mod", "download"] },
+    ],
     lock: concat!(
         include_str!("../../../examples/mysql-kafka/go/go.sum"),
         include_str!("../../../examples/from-go-outbox/go.sum")
@@ -74,22 +88,8 @@ const GO: Packages = Packages {
 const MOTO: Packages = Packages {
     language: "moto",
     files: &[("requirements.txt", include_str!("../../../crates/postrider-testkit/src/servers/moto/requirements.txt"))],
-    commands: &[(
-        "",
-        &[
-            // Debian's own, which the server is run by.
-            "/usr/bin/python3",
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            "--target",
-            "packages",
-            "-r",
-            "requirements.txt",
-        ],
-    )],
+    // Debian's own, which the server is run by.
+    commands: &[Step { within: "", program: "/usr/bin/python3", words: PIP_INSTALL }],
     lock: include_str!("../../../crates/postrider-testkit/src/servers/moto/requirements.txt"),
 };
 
@@ -99,7 +99,7 @@ const AZURITE: Packages = Packages {
         ("package.json", include_str!("../../../crates/postrider-testkit/src/servers/azurite/package.json")),
         ("package-lock.json", include_str!("../../../crates/postrider-testkit/src/servers/azurite/package-lock.json")),
     ],
-    commands: &[("", &["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"])],
+    commands: &[Step { within: "", program: "npm", words: NPM_CI }],
     lock: include_str!("../../../crates/postrider-testkit/src/servers/azurite/package-lock.json"),
 };
 
@@ -167,15 +167,16 @@ impl Packages {
             fs::create_dir_all(file.parent().unwrap_or(&work))?;
             fs::write(file, text)?;
         }
-        for (below, words) in self.commands {
-            println!("{}", words.join(" "));
-            let mut command = Command::new(words[0]);
-            command.args(&words[1..]).current_dir(work.join(below)).stdin(Stdio::null());
+        for Step { within, program, words } in self.commands {
+            let line = format!("{program} {}", words.join(" "));
+            println!("{line}");
+            let mut command = Command::new(program);
+            command.args(*words).current_dir(work.join(within)).stdin(Stdio::null());
             // Go's alone; a cache that cannot be removed again would be in the way of the next one.
             command.env("GOMODCACHE", work.join("mod")).env("GOFLAGS", "-modcacherw").env("GOTOOLCHAIN", "local");
-            let status = command.status().map_err(|error| format!("{}: {error}", words[0]))?;
+            let status = command.status().map_err(|error| format!("{program}: {error}"))?;
             if !status.success() {
-                return Err(format!("{}: {status}", words.join(" ")).into());
+                return Err(format!("{line}: {status}").into());
             }
         }
         fs::write(work.join("lock"), self.lock)?;
