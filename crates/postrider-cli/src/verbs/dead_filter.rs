@@ -4,8 +4,8 @@ use clap::Args;
 use postrider_core::{DeadFilter, DeadReason, Key, MessageId, RowState};
 use uuid::Uuid;
 
+use super::older_than::older_than;
 use crate::config::nearest::nearest;
-use crate::config::values;
 use crate::failure::{Failure, Outcome};
 
 /// The conditions; all that are given must hold.
@@ -35,18 +35,12 @@ impl Filter {
     /// The filter of the store.
     pub(crate) fn read(&self) -> Outcome<DeadFilter> {
         let reason = self.reason.as_deref().map(reason).transpose()?;
-        let older_than = match &self.older_than {
-            None => None,
-            Some(text) => Some(values::duration(text).ok_or_else(|| {
-                Failure::usage(format!("{text:?} is no length of time"), "write --older-than 30m, 2h or 7d")
-            })?),
-        };
         Ok(DeadFilter {
             ids: self.ids.iter().copied().map(MessageId).collect(),
             topic: self.topic.clone(),
             key: self.key.clone().map(Key::unchecked),
             reason,
-            older_than,
+            older_than: older_than(self.older_than.as_deref())?,
             state: self.holding.then_some(RowState::Holding),
         })
     }

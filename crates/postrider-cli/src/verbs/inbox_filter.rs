@@ -4,8 +4,8 @@ use clap::Args;
 use postrider_core::{MessageId, RefusedFilter};
 use uuid::Uuid;
 
-use crate::config::values;
-use crate::failure::{Failure, Outcome};
+use super::older_than::older_than;
+use crate::failure::Outcome;
 
 /// The conditions; all that are given must hold.
 #[derive(Debug, Clone, Args)]
@@ -27,17 +27,11 @@ pub(crate) struct Filter {
 impl Filter {
     /// The filter of the store.
     pub(crate) fn read(&self) -> Outcome<RefusedFilter> {
-        let older_than = match &self.older_than {
-            None => None,
-            Some(text) => Some(values::duration(text).ok_or_else(|| {
-                Failure::usage(format!("{text:?} is no length of time"), "write --older-than 30m, 2h or 7d")
-            })?),
-        };
         Ok(RefusedFilter {
             ids: self.ids.iter().copied().map(MessageId).collect(),
             consumer: self.consumer.clone(),
             topic: self.topic.clone(),
-            older_than,
+            older_than: older_than(self.older_than.as_deref())?,
         })
     }
 
