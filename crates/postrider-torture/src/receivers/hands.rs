@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use postrider::documents;
-use postrider::{Inbox, InboxError, Message, MessageId, Processed, Processor, Seen};
+use postrider::{Inbox, InboxError, Message, Processed, Processor, Seen};
 use tokio_postgres::{Client, NoTls};
 
 use super::counting::{Counting, processor};
@@ -113,7 +113,7 @@ impl Counter {
 async fn in_transaction(client: &mut Client, message: Message) -> Fallible<Done> {
     let (inbox, id, consumer) = (Inbox::new(), message.id, Stage::First.name());
     let tx = client.transaction().await?;
-    match inbox.first_seen(&tx, consumer, MessageId(id.0)).await {
+    match inbox.first_seen(&tx, consumer, id).await {
         Ok(Seen::First) => {
             tx.execute("insert into torture_effect values ($1)", &[&id.0]).await?;
             tx.commit().await?;
