@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod answers;
+
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
@@ -116,14 +118,7 @@ async fn a_write_whose_answer_is_lost_is_no_conflict_with_itself() {
     let proxy = Proxy::start(SocketAddr::from((Ipv4Addr::LOCALHOST, port)), b"").await.unwrap();
     let through = endpoint.replace(&port.to_string(), &proxy.port().to_string());
     let (direct, store) = (at(&endpoint, "documents/lost"), at(&through, "documents/lost"));
-    proxy.lose_answer();
-    let created = store.create(&key("7"), &draft("1")).await.unwrap();
-    proxy.lose_answer();
-    let replaced = store.replace(&key("7"), &created, &draft("2")).await.unwrap();
-    assert_eq!(direct.load(&key("7")).await.unwrap().unwrap().version, replaced);
-    proxy.lose_answer();
-    store.delete(&key("7"), &replaced).await.unwrap();
-    assert!(direct.load(&key("7")).await.unwrap().is_none());
+    answers::no_write_conflicts_with_itself(&proxy, &*store, &*direct).await;
 }
 
 #[tokio::test]

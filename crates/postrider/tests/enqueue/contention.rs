@@ -20,7 +20,7 @@ pub async fn connect(database: &postgres::Database) -> Client {
 }
 
 /// Until somebody waits for a lock.
-pub async fn until_waiting(client: &Client) {
+async fn until_waiting(client: &Client) {
     let waiting =
         "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
     while client.query_one(waiting, &[]).await.unwrap().get::<_, i64>(0) == 0 {
@@ -28,17 +28,45 @@ pub async fn until_waiting(client: &Client) {
     }
 }
 
-/// A second delivery claims while the first one's transaction is open, which then ends; what the second is told.
-async fn second_on_postgres(isolation: IsolationLevel, commits: bool) -> Result<Seen, InboxError> {
+/// By what a receiver tells a repeat.
+#[derive(Debug, Clone, Copy)]
+pub enum By {
+    /// The record that the first delivery leaves.
+    Record,
+    /// The token that the first delivery takes.
+    Token,
+}
+
+impl By {
+    async fn on_postgres(self, tx: &tokio_postgres::Transaction<'_>, id: MessageId) -> Result<Seen, InboxError> {
+        match self {
+            Self::Record => Inbox::new().first_seen(tx, CONSUMER, id).await,
+            Self::Token => Inbox::new().take_token(tx, CONSUMER, id).await,
+        }
+    }
+
+    async fn on_mysql(self, tx: &mut mysql_async::Transaction<'_>, id: MessageId) -> Result<Seen, InboxError> {
+        match self {
+            Self::Record => Inbox::new().first_seen(tx, CONSUMER, id).await,
+            Self::Token => Inbox::new().take_token(tx, CONSUMER, id).await,
+        }
+    }
+}
+
+/// A second delivery asks while the first one's transaction is open, which then ends; what the second is told.
+pub async fn second_on_postgres(by: By, isolation: IsolationLevel, commits: bool) -> Result<Seen, InboxError> {
     let database = postgres::Database::fresh().await;
     let (mut one, watcher) = (connect(&database).await, connect(&database).await);
-    let (inbox, id) = (Inbox::new(), MessageId::fresh());
+    let id = MessageId::fresh();
+    let sender = one.transaction().await.unwrap();
+    Inbox::new().issue_token(&sender, CONSUMER, id).await.unwrap();
+    sender.commit().await.unwrap();
     let first = one.transaction().await.unwrap();
-    assert_eq!(inbox.first_seen(&first, CONSUMER, id).await.unwrap(), Seen::First);
+    assert_eq!(by.on_postgres(&first, id).await.unwrap(), Seen::First);
     let mut two = connect(&database).await;
     let second = tokio::spawn(async move {
         let tx = two.build_transaction().isolation_level(isolation).start().await.unwrap();
-        let seen = Inbox::new().first_seen(&tx, CONSUMER, id).await;
+        let seen = by.on_postgres(&tx, id).await;
         if seen.is_ok() {
             tx.commit().await.unwrap();
         }
@@ -55,7 +83,7 @@ async fn second_on_postgres(isolation: IsolationLevel, commits: bool) -> Result<
 
 #[tokio::test]
 async fn on_postgresql_a_second_delivery_waits_for_the_first_and_is_a_repeat() {
-    let seen = second_on_postgres(IsolationLevel::ReadCommitted, true).await;
+    let seen = second_on_postgres(By::Record, IsolationLevel::ReadCommitted, true).await;
     assert!(matches!(seen, Ok(Seen::Repeat)), "{seen:?}");
 }
 
@@ -63,7 +91,7 @@ async fn on_postgresql_a_second_delivery_waits_for_the_first_and_is_a_repeat() {
 #[tokio::test]
 async fn on_postgresql_a_second_delivery_in_an_older_snapshot_runs_again() {
     for isolation in [IsolationLevel::RepeatableRead, IsolationLevel::Serializable] {
-        let seen = second_on_postgres(isolation, true).await;
+        let seen = second_on_postgres(By::Record, isolation, true).await;
         assert!(matches!(seen, Err(InboxError::Contended(Some(_)))), "{seen:?}");
     }
 }
@@ -71,7 +99,7 @@ async fn on_postgresql_a_second_delivery_in_an_older_snapshot_runs_again() {
 #[tokio::test]
 async fn on_postgresql_a_second_delivery_is_the_first_when_the_first_is_rolled_back() {
     for isolation in [IsolationLevel::ReadCommitted, IsolationLevel::RepeatableRead, IsolationLevel::Serializable] {
-        let seen = second_on_postgres(isolation, false).await;
+        let seen = second_on_postgres(By::Record, isolation, false).await;
         assert!(matches!(seen, Ok(Seen::First)), "{seen:?}");
     }
 }
@@ -221,18 +249,21 @@ pub async fn until_waiting_on_mysql(watcher: &mut Conn) {
 }
 
 /// As [`second_on_postgres`].
-async fn second_on_mysql(isolation: MysqlIsolation, commits: bool) -> Result<Seen, InboxError> {
+pub async fn second_on_mysql(by: By, isolation: MysqlIsolation, commits: bool) -> Result<Seen, InboxError> {
     let database = mysql::Database::fresh().await;
     let mut one = Conn::from_url(&database.url).await.unwrap();
     let mut watcher = Conn::from_url(&database.url).await.unwrap();
-    let (inbox, id) = (Inbox::new(), MessageId::fresh());
+    let id = MessageId::fresh();
+    let mut sender = one.start_transaction(TxOpts::default()).await.unwrap();
+    Inbox::new().issue_token(&mut sender, CONSUMER, id).await.unwrap();
+    sender.commit().await.unwrap();
     let mut first = one.start_transaction(TxOpts::default()).await.unwrap();
-    assert_eq!(inbox.first_seen(&mut first, CONSUMER, id).await.unwrap(), Seen::First);
+    assert_eq!(by.on_mysql(&mut first, id).await.unwrap(), Seen::First);
     let url = database.url.clone();
     let second = tokio::spawn(async move {
         let mut two = Conn::from_url(&url).await.unwrap();
         let mut tx = two.start_transaction(options(isolation)).await.unwrap();
-        let seen = Inbox::new().first_seen(&mut tx, CONSUMER, id).await;
+        let seen = by.on_mysql(&mut tx, id).await;
         if seen.is_ok() {
             tx.commit().await.unwrap();
         }
@@ -250,7 +281,7 @@ async fn second_on_mysql(isolation: MysqlIsolation, commits: bool) -> Result<See
 #[tokio::test]
 async fn on_mysql_a_second_delivery_waits_for_the_first_and_is_a_repeat() {
     for isolation in [MysqlIsolation::ReadCommitted, MysqlIsolation::RepeatableRead, MysqlIsolation::Serializable] {
-        let seen = second_on_mysql(isolation, true).await;
+        let seen = second_on_mysql(By::Record, isolation, true).await;
         assert!(matches!(seen, Ok(Seen::Repeat) | Err(InboxError::Contended(Some(_)))), "{seen:?}");
     }
 }
@@ -258,7 +289,7 @@ async fn on_mysql_a_second_delivery_waits_for_the_first_and_is_a_repeat() {
 #[tokio::test]
 async fn on_mysql_a_second_delivery_is_the_first_when_the_first_is_rolled_back() {
     for isolation in [MysqlIsolation::ReadCommitted, MysqlIsolation::RepeatableRead, MysqlIsolation::Serializable] {
-        let seen = second_on_mysql(isolation, false).await;
+        let seen = second_on_mysql(By::Record, isolation, false).await;
         assert!(matches!(seen, Ok(Seen::First)), "{seen:?}");
     }
 }

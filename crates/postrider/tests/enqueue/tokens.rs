@@ -6,41 +6,17 @@ use postrider::{Inbox, InboxError, Message, MessageId, Outbox, Seen};
 use rusqlite::TransactionBehavior;
 use tokio_postgres::IsolationLevel;
 
-use crate::contention::{connect, until_waiting, until_waiting_on_mysql};
-use crate::{mysql, postgres, sqlite};
+use crate::contention::{By, second_on_mysql, second_on_postgres};
+use crate::{mysql, sqlite};
 
 const CONSUMER: &str = "billing";
 
-/// A second delivery takes the token while the first one's transaction is open, which then ends; what the second is told.
-async fn second_on_postgres(isolation: IsolationLevel, commits: bool) -> Result<Seen, InboxError> {
-    let database = postgres::Database::fresh().await;
-    let (mut one, watcher) = (connect(&database).await, connect(&database).await);
-    let (inbox, id) = (Inbox::new(), MessageId::fresh());
-    let sender = one.transaction().await.unwrap();
-    inbox.issue_token(&sender, CONSUMER, id).await.unwrap();
-    sender.commit().await.unwrap();
-    let first = one.transaction().await.unwrap();
-    assert_eq!(inbox.take_token(&first, CONSUMER, id).await.unwrap(), Seen::First);
-    let mut two = connect(&database).await;
-    let second = tokio::spawn(async move {
-        let tx = two.build_transaction().isolation_level(isolation).start().await.unwrap();
-        Inbox::new().take_token(&tx, CONSUMER, id).await
-    });
-    until_waiting(&watcher).await;
-    if commits {
-        first.commit().await.unwrap();
-    } else {
-        first.rollback().await.unwrap();
-    }
-    second.await.unwrap()
-}
-
 #[tokio::test]
 async fn on_postgresql_who_takes_a_token_second_waits_and_finds_none() {
-    let seen = second_on_postgres(IsolationLevel::ReadCommitted, true).await;
+    let seen = second_on_postgres(By::Token, IsolationLevel::ReadCommitted, true).await;
     assert!(matches!(seen, Ok(Seen::Repeat)), "{seen:?}");
     for isolation in [IsolationLevel::RepeatableRead, IsolationLevel::Serializable] {
-        let seen = second_on_postgres(isolation, true).await;
+        let seen = second_on_postgres(By::Token, isolation, true).await;
         assert!(matches!(seen, Err(InboxError::Contended(Some(_)))), "{seen:?}");
     }
 }
@@ -48,7 +24,7 @@ async fn on_postgresql_who_takes_a_token_second_waits_and_finds_none() {
 #[tokio::test]
 async fn on_postgresql_who_takes_a_token_second_has_it_when_the_first_is_rolled_back() {
     for isolation in [IsolationLevel::ReadCommitted, IsolationLevel::RepeatableRead, IsolationLevel::Serializable] {
-        let seen = second_on_postgres(isolation, false).await;
+        let seen = second_on_postgres(By::Token, isolation, false).await;
         assert!(matches!(seen, Ok(Seen::First)), "{seen:?}");
     }
 }
@@ -56,28 +32,8 @@ async fn on_postgresql_who_takes_a_token_second_has_it_when_the_first_is_rolled_
 #[tokio::test]
 async fn on_mysql_who_takes_a_token_second_waits_for_the_first() {
     for (commits, expected) in [(true, Seen::Repeat), (false, Seen::First)] {
-        let database = mysql::Database::fresh().await;
-        let (mut one, mut watcher) =
-            (Conn::from_url(&database.url).await.unwrap(), Conn::from_url(&database.url).await.unwrap());
-        let (inbox, id) = (Inbox::new(), MessageId::fresh());
-        let mut sender = one.start_transaction(TxOpts::default()).await.unwrap();
-        inbox.issue_token(&mut sender, CONSUMER, id).await.unwrap();
-        sender.commit().await.unwrap();
-        let mut first = one.start_transaction(TxOpts::default()).await.unwrap();
-        assert_eq!(inbox.take_token(&mut first, CONSUMER, id).await.unwrap(), Seen::First);
-        let url = database.url.clone();
-        let second = tokio::spawn(async move {
-            let mut two = Conn::from_url(&url).await.unwrap();
-            let mut tx = two.start_transaction(TxOpts::default()).await.unwrap();
-            Inbox::new().take_token(&mut tx, CONSUMER, id).await
-        });
-        until_waiting_on_mysql(&mut watcher).await;
-        if commits {
-            first.commit().await.unwrap();
-        } else {
-            first.rollback().await.unwrap();
-        }
-        assert_eq!(second.await.unwrap().unwrap(), expected);
+        let seen = second_on_mysql(By::Token, MysqlIsolation::RepeatableRead, commits).await;
+        assert_eq!(seen.unwrap(), expected);
     }
 }
 
