@@ -8,7 +8,7 @@ use crate::{Result, mutants};
 pub const BUGS: Step = Step::Cargo {
     does: "the table of seeded bugs",
     words: &["xtask", "torture", "--bugs"],
-    prints: &[" bugs found, 0 not"],
+    prints: &["23 of 23 bugs found, 0 not"],
 };
 
 pub const SHOW: Show = Show {
