@@ -66,7 +66,7 @@ const SERVERS: &[Server] = &[
     },
     Server {
         package: "moto 5.2.5 (pip)",
-        needed_for: "documents in S3",
+        needed_for: "documents in S3 and DynamoDB",
         found: packages::moto,
         from: Origin::Registry(packages::bring_moto),
     },

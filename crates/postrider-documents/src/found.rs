@@ -1,6 +1,6 @@
 //! What more than one store says of what it found.
 
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
+#[cfg(any(feature = "dynamodb", feature = "postgres", feature = "sqlite"))]
 use postrider_core::{Collection, DocumentKey, Error, ErrorKind, Result};
 use postrider_core::{Finding, Level};
 
@@ -9,11 +9,11 @@ pub(crate) fn found(level: Level, subject: &str, found: String, advice: &str) ->
     Finding { level, subject: subject.to_owned(), found, advice: advice.to_owned() }
 }
 
-/// The document of a name that a table has.
+/// The document of a name that a table or an index has.
 ///
 /// # Errors
 /// `Config` where no document can have it.
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
+#[cfg(any(feature = "dynamodb", feature = "postgres", feature = "sqlite"))]
 pub(crate) fn named(collection: &Collection, name: &str) -> Result<DocumentKey> {
     DocumentKey::new(collection, name).map_err(|error| {
         Error::new(ErrorKind::Config, "finding what is due: the table has a name that no document has").because(error)

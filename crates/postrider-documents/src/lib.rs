@@ -6,15 +6,20 @@
 //!
 //! | URL | feature | a write that was answered is |
 //! |---|---|---|
+//! | `dynamodb://table` | `dynamodb` | as durable as the service says of an item |
 //! | `memory:` | `memory` | in this process, until it ends |
 //! | `s3://bucket/prefix`, `az://container/prefix`, `gs://bucket/prefix` | `objects` | as durable as the service says of an object |
 //! | `postgres://user:password@host/database` | `postgres` | on the primary's disk |
 //! | `sqlite:///path/to/file.db` | `sqlite` | on the disk of this machine |
 
-#[cfg(any(feature = "memory", feature = "objects", feature = "postgres", feature = "sqlite"))]
+#[cfg(feature = "dynamodb")]
+pub mod dynamodb;
+#[cfg(any(feature = "dynamodb", feature = "memory", feature = "objects", feature = "postgres", feature = "sqlite"))]
 mod found;
 #[cfg(feature = "memory")]
 pub mod memory;
+#[cfg(any(feature = "dynamodb", feature = "objects"))]
+mod network;
 #[cfg(feature = "objects")]
 pub mod objects;
 #[cfg(feature = "postgres")]

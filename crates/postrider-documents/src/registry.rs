@@ -47,6 +47,7 @@ macro_rules! backend {
 }
 
 static BACKENDS: &[Backend] = &[
+    backend!("dynamodb", dynamodb, &["dynamodb"]),
     backend!("memory", memory, &["memory"]),
     backend!("objects", objects, &["s3", "az", "azure", "gs"]),
     backend!("postgres", postgres, &["postgres", "postgresql"]),

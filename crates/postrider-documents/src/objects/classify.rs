@@ -1,13 +1,11 @@
 //! What an answer of a service means, and what to do about it.
 
-use std::error::Error as StdError;
-
-use object_store::client::HttpError;
 use postrider_core::{Error, ErrorKind};
 
 use super::options::{ObjectOptions, Service};
 use super::witness::Fate;
 use super::write::Condition;
+use crate::network::is_network;
 
 /// What one request to write came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,18 +74,6 @@ pub(super) fn failed(kind: ErrorKind, doing: &str, options: &ObjectOptions, erro
         _ => return Error::new(kind, format!("{doing} in {}", options.shown())).because(error),
     };
     Error::new(kind, format!("{doing} in {}", options.shown())).because(error).advise(step)
-}
-
-/// Whether the network is what failed.
-fn is_network(error: &object_store::Error) -> bool {
-    let mut cause: Option<&(dyn StdError + 'static)> = Some(error);
-    while let Some(error) = cause {
-        if error.is::<HttpError>() {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
 }
 
 #[cfg(test)]

@@ -138,6 +138,19 @@ async fn over_s3() {
     passes("S3 (moto)", objects(&url, variables)).await;
 }
 
+#[cfg(feature = "documents-dynamodb")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn over_dynamodb() {
+    use postrider::documents::dynamodb::{DynamoDocuments, DynamoOptions};
+    use postrider_testkit::servers::{installed, moto::Moto};
+    let Some(moto) = installed("processors over DynamoDB", Moto::start().await) else { return };
+    let url = format!("dynamodb://processors?region=us-east-1&endpoint={}", moto.endpoint());
+    let variables = [("AWS_ACCESS_KEY_ID", "test"), ("AWS_SECRET_ACCESS_KEY", "test")];
+    let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    passes("DynamoDB (moto)", Arc::new(DynamoDocuments::new(DynamoOptions::new(&url, variables).unwrap()).unwrap()))
+        .await;
+}
+
 #[cfg(feature = "documents-objects")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn over_azure() {
