@@ -215,13 +215,15 @@ async fn a_table_without_the_index_gets_it_and_one_of_somebody_else_is_refused()
     };
     table_told(&moto, "CreateTable", &table("without", "document")).await;
     let store = at(&moto.endpoint(), "without");
-    let error = store.check().await.unwrap_err();
-    assert!(error.kind() == ErrorKind::Config && error.advice().unwrap().contains("call prepare"), "{error}");
+    let carts = Collection::new("carts").unwrap();
+    let asked = store.due(&carts, Timestamp(7), None, 1).await;
+    for error in [store.check().await.unwrap_err(), asked.unwrap_err()] {
+        assert!(error.kind() == ErrorKind::Config && error.advice().unwrap().contains("call prepare"), "{error}");
+    }
     store.prepare().await.unwrap();
     store.check().await.unwrap();
     let due = postrider_core::Draft { due: Some(Timestamp(7)), ..draft("1") };
     store.create(&key("7"), &due).await.unwrap();
-    let carts = Collection::new("carts").unwrap();
     assert_eq!(store.due(&carts, Timestamp(7), None, 1).await.unwrap(), [key("7")]);
 
     table_told(&moto, "CreateTable", &table("other", "id")).await;

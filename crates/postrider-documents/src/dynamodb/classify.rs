@@ -6,6 +6,7 @@ use postrider_core::{Error, ErrorKind};
 use serde_json::Value;
 
 use super::options::DynamoOptions;
+use super::table::INDEX;
 use crate::network::is_network;
 
 type Cause = Box<dyn StdError + Send + Sync>;
@@ -60,6 +61,11 @@ impl Failure {
     /// Whether there is no such table.
     pub(super) fn is_table_missing(&self) -> bool {
         self.is(NO_TABLE)
+    }
+
+    /// Whether there is no index, or it is being made.
+    fn is_index_missing(&self) -> bool {
+        self.is("ValidationException") && matches!(self, Self::Refused(refusal) if refusal.message.contains(INDEX))
     }
 
     /// The item that did not meet the condition, where it was asked for and there is one.
@@ -167,6 +173,7 @@ pub(super) fn failed(kind: ErrorKind, doing: &str, options: &DynamoOptions, fail
         _ if failure.is_table_missing() => {
             "call prepare once, with credentials that may make the table, or correct its name or the region in the URL"
         }
+        _ if failure.is_index_missing() => "call prepare once, and wait until the index is made",
         (Failure::Refused(refusal), _) if refusal.is_of_credentials() => {
             "correct the credentials in the variables AWS_, the region, or the clock of this machine"
         }

@@ -179,8 +179,10 @@ fn keys(of: &Value) -> Vec<(&str, &str)> {
 /// Between regions the last writer wins, whatever its condition was, unless the table is strongly consistent in all of them.
 fn replication(table: &Value) -> Finding {
     let replicas = table.get("Replicas").and_then(Value::as_array).map_or(0, Vec::len);
+    // Of an older kind of global tables the replicas are not told.
+    let is_global = replicas > 0 || table.get("GlobalTableVersion").is_some_and(Value::is_string);
     match table.get("MultiRegionConsistency").and_then(Value::as_str) {
-        _ if replicas == 0 => {
+        _ if !is_global => {
             found(Level::Good, "consistency", "one region, and reads see every answered write".to_owned(), "")
         }
         Some("STRONG") => found(Level::Good, "consistency", "strong, in several regions".to_owned(), ""),
@@ -234,6 +236,7 @@ mod tests {
             (json!({}), Level::Good),
             (json!({ "Replicas": [] }), Level::Good),
             (json!({ "Replicas": replicas }), Level::Failure),
+            (json!({ "GlobalTableVersion": "2017.11.29" }), Level::Failure),
             (json!({ "Replicas": replicas, "MultiRegionConsistency": "EVENTUAL" }), Level::Failure),
             (json!({ "Replicas": replicas, "MultiRegionConsistency": "STRONG" }), Level::Good),
         ] {
