@@ -76,6 +76,7 @@ const SERVERS: &[Server] = &[
         found: packages::azurite,
         from: Origin::Registry(packages::bring_azurite),
     },
+    Server { package: "redis-server", needed_for: "documents in Redis", found: redis, from: Origin::Debian },
     Server { package: "kcat", needed_for: "reading Kafka as others do", found: kcat, from: Origin::Debian },
     Server { package: "php-cli", needed_for: "the examples in PHP", found: php, from: Origin::Debian },
     Server { package: "php-mysql", needed_for: "the examples in PHP", found: php_mysql, from: Origin::Debian },
@@ -285,6 +286,12 @@ fn mariadb() -> Option<PathBuf> {
 fn nats() -> Option<PathBuf> {
     let named = std::env::var_os("POSTRIDER_NATS_SERVER").map(PathBuf::from);
     named.filter(|file| file.is_file()).or_else(|| on_path("nats-server"))
+}
+
+/// Redis, or Valkey, which speaks its protocol.
+fn redis() -> Option<PathBuf> {
+    let named = std::env::var_os("POSTRIDER_REDIS_SERVER").map(PathBuf::from);
+    named.filter(|file| file.is_file()).or_else(|| on_path("redis-server")).or_else(|| on_path("valkey-server"))
 }
 
 fn pgbouncer() -> Option<PathBuf> {

@@ -1,6 +1,6 @@
 //! What more than one store says of what it found.
 
-#[cfg(any(feature = "dynamodb", feature = "postgres", feature = "sqlite"))]
+#[cfg(any(feature = "dynamodb", feature = "postgres", feature = "redis", feature = "sqlite"))]
 use postrider_core::{Collection, DocumentKey, Error, ErrorKind, Result};
 use postrider_core::{Finding, Level};
 
@@ -13,9 +13,9 @@ pub(crate) fn found(level: Level, subject: &str, found: String, advice: &str) ->
 ///
 /// # Errors
 /// `Config` where no document can have it.
-#[cfg(any(feature = "dynamodb", feature = "postgres", feature = "sqlite"))]
+#[cfg(any(feature = "dynamodb", feature = "postgres", feature = "redis", feature = "sqlite"))]
 pub(crate) fn named(collection: &Collection, name: &str) -> Result<DocumentKey> {
     DocumentKey::new(collection, name).map_err(|error| {
-        Error::new(ErrorKind::Config, "finding what is due: the table has a name that no document has").because(error)
+        Error::new(ErrorKind::Config, "finding what is due: the store has a name that no document has").because(error)
     })
 }

@@ -10,11 +10,23 @@
 //! | `memory:` | `memory` | in this process, until it ends |
 //! | `s3://bucket/prefix`, `az://container/prefix`, `gs://bucket/prefix` | `objects` | as durable as the service says of an object |
 //! | `postgres://user:password@host/database` | `postgres` | on the primary's disk |
+//! | `redis://user:password@host/0`, `rediss:` | `redis` | on the primary's disk, where `appendfsync` is `always` |
 //! | `sqlite:///path/to/file.db` | `sqlite` | on the disk of this machine |
 
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod authorities;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod doing;
 #[cfg(feature = "dynamodb")]
 pub mod dynamodb;
-#[cfg(any(feature = "dynamodb", feature = "memory", feature = "objects", feature = "postgres", feature = "sqlite"))]
+#[cfg(any(
+    feature = "dynamodb",
+    feature = "memory",
+    feature = "objects",
+    feature = "postgres",
+    feature = "redis",
+    feature = "sqlite"
+))]
 mod found;
 #[cfg(feature = "memory")]
 pub mod memory;
@@ -24,6 +36,8 @@ mod network;
 pub mod objects;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+#[cfg(feature = "redis")]
+pub mod redis;
 mod registry;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;

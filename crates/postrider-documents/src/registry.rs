@@ -51,6 +51,7 @@ static BACKENDS: &[Backend] = &[
     backend!("memory", memory, &["memory"]),
     backend!("objects", objects, &["s3", "az", "azure", "gs"]),
     backend!("postgres", postgres, &["postgres", "postgresql"]),
+    backend!("redis", redis, &["redis", "rediss"]),
     backend!("sqlite", sqlite, &["sqlite"]),
 ];
 

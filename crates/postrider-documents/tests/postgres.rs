@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
+mod counting;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -231,64 +233,12 @@ async fn a_pooler_in_transaction_mode_may_stand_between() {
     }
 }
 
-/// Every worker counts on until its own marks are in: after a write without an answer it looks whether it was its own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn counting_is_exact_while_answers_are_lost_and_connections_cut() {
-    const WORKERS: usize = 4;
-    const EACH: usize = 25;
     let Some(server) = installed("documents behind a proxy that loses answers", Postgres::start().await) else {
         return;
     };
-    let direct = open(&server.url()).await.unwrap();
-    direct.prepare().await.unwrap();
-    direct.create(&key("7"), &draft("[]")).await.unwrap();
-    let proxy = Arc::new(Proxy::start(([127, 0, 0, 1], server.port()).into(), b"").await.unwrap());
+    let proxy = Proxy::start(([127, 0, 0, 1], server.port()).into(), b"").await.unwrap();
     let url = server.url().replace(&format!(":{}/", server.port()), &format!(":{}/", proxy.port()));
-    let lost = Arc::new(AtomicUsize::new(0));
-    let mut workers = tokio::task::JoinSet::new();
-    for worker in 0..WORKERS {
-        let (store, lost) = (open(&format!("{url}?timeout=5&connections=2")).await.unwrap(), Arc::clone(&lost));
-        workers.spawn(async move {
-            for n in 0..EACH {
-                mark(&store, &format!("{worker}-{n}"), &lost).await;
-            }
-        });
-    }
-    let mut troubles = 0;
-    while !workers.is_empty() {
-        tokio::select! {
-            ended = workers.join_next() => ended.unwrap().unwrap(),
-            () = tokio::time::sleep(Duration::from_millis(40)) => {
-                troubles += 1;
-                if troubles % 3 == 0 { proxy.cut() } else { proxy.lose_answer() }
-            }
-        }
-    }
-    let stored = direct.load(&key("7")).await.unwrap().unwrap();
-    let mut marks: Vec<String> = serde_json::from_slice(&stored.json).unwrap();
-    let all = marks.len();
-    marks.sort();
-    marks.dedup();
-    assert_eq!((marks.len(), all), (WORKERS * EACH, WORKERS * EACH), "a mark is lost or there twice");
-    println!("{troubles} troubles, {} writes without an answer", lost.load(Ordering::SeqCst));
-    assert!(lost.load(Ordering::SeqCst) > 0, "no answer was lost");
-}
-
-async fn mark(store: &Arc<dyn DocumentStore>, mark: &str, lost: &AtomicUsize) {
-    loop {
-        let Ok(stored) = store.load(&key("7")).await else { continue };
-        let stored = stored.unwrap();
-        let mut marks: Vec<String> = serde_json::from_slice(&stored.json).unwrap();
-        if marks.iter().any(|known| known == mark) {
-            return;
-        }
-        marks.push(mark.to_owned());
-        match store.replace(&key("7"), &stored.version, &draft(serde_json::to_vec(&marks).unwrap())).await {
-            Ok(_) => return,
-            Err(WriteError::Failed(error)) if error.kind() == ErrorKind::Unknown => {
-                lost.fetch_add(1, Ordering::SeqCst);
-            }
-            Err(_) => {}
-        }
-    }
+    counting::is_exact(&proxy, &server.url(), &format!("{url}?timeout=5&connections=2")).await;
 }

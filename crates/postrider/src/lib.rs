@@ -16,7 +16,7 @@
 //! | `store-sqlite`, `store-postgres`, `store-mysql`, `store-memory` | what that relay reads: [`stores`] |
 //! | `broker-http`, `broker-nats`, `broker-kafka`, `broker-file`, `broker-stdout`, `broker-memory` | where it delivers to: `brokers` |
 //! | `processor` | messages processed once over documents: `Processor` |
-//! | `documents-postgres`, `documents-sqlite`, `documents-objects`, `documents-dynamodb`, `documents-memory` | where documents are kept: `documents` |
+//! | `documents-postgres`, `documents-sqlite`, `documents-redis`, `documents-objects`, `documents-dynamodb`, `documents-memory` | where documents are kept: `documents` |
 //! | `testing` | for tests: what was enqueued, an outbox without a database, what would be delivered: `testing` |
 //!
 //! # Enqueue

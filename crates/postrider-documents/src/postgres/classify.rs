@@ -4,7 +4,7 @@ use postrider_core::{Error, ErrorKind, causes};
 use tokio_postgres::error::DbError;
 
 use super::options::PostgresOptions;
-use super::pool::Doing;
+use crate::doing::Doing;
 
 /// An error while a connection was made: nothing was sent.
 pub(super) fn connecting(options: &PostgresOptions, error: &tokio_postgres::Error) -> Error {

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use postrider_core::{ErrorKind, Result};
+use postrider_core::Result;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout_at};
@@ -18,36 +18,10 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::classify::{connecting, unanswered, unconnected, was_overtaken, working};
 use super::options::PostgresOptions;
 use super::tls;
+use crate::doing::Doing;
 
 /// A parameter with its type.
 pub(super) type Parameter<'p> = (&'p (dyn ToSql + Sync), Type);
-
-/// What a statement is for.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Doing {
-    /// It changes nothing.
-    Reading(&'static str),
-    /// It changes something, and without an answer nobody knows.
-    Writing(&'static str),
-}
-
-impl Doing {
-    /// What it means that no answer came.
-    pub(super) const fn unanswered(self) -> ErrorKind {
-        match self {
-            Self::Reading(_) => ErrorKind::Unavailable,
-            Self::Writing(_) => ErrorKind::Unknown,
-        }
-    }
-}
-
-impl fmt::Display for Doing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Reading(what) | Self::Writing(what) => f.write_str(what),
-        }
-    }
-}
 
 /// What a statement came to within its time.
 type Answer<T> = Result<Result<T, tokio_postgres::Error>, Elapsed>;

@@ -12,7 +12,8 @@ use uuid::Uuid;
 
 use super::LIMIT;
 use super::options::{Encryption, PostgresOptions};
-use super::pool::{Doing, Parameter, Pool};
+use super::pool::{Parameter, Pool};
+use crate::doing::Doing;
 use crate::found::{found, named};
 
 const LOAD: &str = "select json::text, revision from {table} where collection = $1 and name = $2";

@@ -1,45 +1,13 @@
 //! TLS with rustls, verified.
 
-use std::path::Path;
-use std::sync::Arc;
-
-use postrider_core::{Error, ErrorKind, Result};
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
-use rustls::{ClientConfig, RootCertStore};
+use postrider_core::Result;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::options::Encryption;
+use crate::authorities::verifying;
 
 /// What makes the connections encrypted; none where they are not to be.
 pub(super) fn connector(encryption: &Encryption) -> Result<Option<MakeRustlsConnect>> {
     let Encryption::Verified(authorities) = encryption else { return Ok(None) };
-    let builder = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| Error::new(ErrorKind::Config, "setting up TLS").because(error))?;
-    let roots = match authorities {
-        Some(file) => listed(file)?,
-        None => machine(),
-    };
-    Ok(Some(MakeRustlsConnect::new(builder.with_root_certificates(roots).with_no_client_auth())))
-}
-
-/// The authorities of this machine. One that cannot be read must not cost the others.
-fn machine() -> RootCertStore {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    roots
-}
-
-fn listed(file: &Path) -> Result<RootCertStore> {
-    let unreadable = |error: &dyn std::fmt::Display| {
-        let what = format!("sslrootcert {} cannot be read as PEM certificates: {error}", file.display());
-        Error::new(ErrorKind::Config, what)
-    };
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_file_iter(file).map_err(|error| unreadable(&error))? {
-        let certificate = certificate.map_err(|error| unreadable(&error))?;
-        roots.add(certificate).map_err(|error| unreadable(&error))?;
-    }
-    if roots.is_empty() { Err(unreadable(&"it has none")) } else { Ok(roots) }
+    Ok(Some(MakeRustlsConnect::new(verifying("sslrootcert", authorities.as_deref())?)))
 }

@@ -12,5 +12,6 @@ pub mod packages;
 pub mod pgbouncer;
 pub mod postgres;
 pub mod process;
+pub mod redis;
 
 pub use installed::installed;

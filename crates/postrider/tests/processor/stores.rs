@@ -119,6 +119,14 @@ async fn over_postgresql() {
     passes("PostgreSQL", open(&server.url_for(&server.create_database().await.unwrap())).await).await;
 }
 
+#[cfg(feature = "documents-redis")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn over_redis() {
+    use postrider_testkit::servers::{installed, redis::Redis};
+    let Some(server) = installed("processors over Redis", Redis::start().await) else { return };
+    passes("Redis", open(&server.url()).await).await;
+}
+
 /// An object store, with these variables instead of the environment's.
 #[cfg(feature = "documents-objects")]
 fn objects<const N: usize>(url: &str, variables: [(&str, &str); N]) -> Arc<dyn DocumentStore> {
