@@ -14,6 +14,8 @@ use crate::doing::Doing;
 const UNPREPARED: &str = "call prepare once; where it was called before, this is another server or database, or everything \
     in it is gone: messages that were handled would be handled again";
 
+const GRANT: &str = "grant this user what docs/documents.md lists";
+
 /// An error before anything was asked.
 pub(super) fn unreachable(options: &RedisOptions, error: &io::Error) -> Error {
     let (kind, step) = match (&options.encryption, error.kind()) {
@@ -39,7 +41,7 @@ pub(super) fn greeting(options: &RedisOptions, error: &RedisError) -> Error {
         None => (ErrorKind::Unavailable, "start the server, or use rediss: where it speaks TLS"),
         Some("NOAUTH" | "WRONGPASS") => (ErrorKind::Config, "correct user and password in the URL"),
         Some("DENIED") => (ErrorKind::Config, "give the server a password, or let it listen on this machine alone"),
-        Some("NOPERM") => (ErrorKind::Config, "grant this user what `docs/documents.md` lists"),
+        Some("NOPERM") => (ErrorKind::Config, GRANT),
         Some("ERR" | "NOPROTO") if says(error, "unknown command") || says(error, "NOPROTO") => {
             (ErrorKind::Config, "use Redis 6 or newer, or Valkey, without a proxy between")
         }
@@ -100,7 +102,11 @@ pub(super) fn working(doing: Doing, options: &RedisOptions, error: &RedisError) 
         "NOREPLICAS" => (ErrorKind::Unavailable, "fewer replicas follow than min-replicas-to-write: bring them back"),
         "ERR" if says(error, "SCRIPT KILL") => (ErrorKind::Unavailable, "somebody ended the script"),
         "NOAUTH" | "WRONGPASS" => (ErrorKind::Config, "correct user and password in the URL"),
-        "NOPERM" => (ErrorKind::Config, "grant this user what `docs/documents.md` lists"),
+        "NOPERM" => (ErrorKind::Config, GRANT),
+        // A right that a script lacks, by Redis 7.0 and by later ones.
+        "ERR" if says(error, "user executing the script") || says(error, "ACL failure in script") => {
+            (ErrorKind::Config, GRANT)
+        }
         "WRONGTYPE" => {
             (ErrorKind::Config, "something else stands under this prefix: choose another in the URL, or take it away")
         }
@@ -159,6 +165,8 @@ mod tests {
             ("TRYAGAIN Multiple keys request", ErrorKind::Unavailable, "tried again"),
             ("BUSY Redis is busy running a script.", ErrorKind::Unavailable, "tried again"),
             ("NOPERM this user has no permissions", ErrorKind::Config, "grant"),
+            ("ERR The user executing the script can't run this command or subcommand", ErrorKind::Config, "grant"),
+            ("ERR ACL failure in script: User x has no permissions", ErrorKind::Config, "grant"),
             ("WRONGTYPE Operation against a key", ErrorKind::Config, "prefix"),
             ("MOVED 1 127.0.0.1:7", ErrorKind::Config, "cluster"),
             ("ERR something else", ErrorKind::Config, "names"),

@@ -109,14 +109,15 @@ impl DocumentHarness for Harness {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn documents_in_redis_pass_the_suite() {
     let Some(server) = Server::start("documents in Redis").await else { return };
-    let (version, server) = (server.redis.lock().await.version().unwrap(), Arc::new(server));
+    let server = Arc::new(server);
+    let version = server.redis.lock().await.version().unwrap();
     run(&format!("redis {version}"), async || Harness::start(Arc::clone(&server)).await).await.expect_success();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn documents_in_redis_pass_the_suite_behind_a_slow_proxy() {
     let Some(mut server) = Server::start("documents in Redis behind a proxy").await else { return };
-    let port = server.redis.lock().await.port();
+    let port = server.redis.get_mut().port();
     let proxy = Proxy::start(([127, 0, 0, 1], port).into(), b"").await.unwrap();
     proxy.pass(Passage::Slow(Duration::from_millis(1)));
     server.proxy = Some(proxy);
