@@ -1,5 +1,7 @@
 //! What is known where answers and scripts are lost.
 
+use std::time::Duration;
+
 use postrider_core::{ErrorKind, WriteError};
 use postrider_documents::open;
 use postrider_testkit::proxy::{Passage, Proxy};
@@ -45,6 +47,8 @@ async fn an_answer_that_is_lost_is_unknown_and_what_it_was_about_is_there() {
 async fn counting_is_exact_while_answers_are_lost_and_connections_cut() {
     let Some(server) = installed("documents behind a proxy that loses answers", Redis::start().await) else { return };
     let proxy = Proxy::start(([127, 0, 0, 1], server.port()).into(), b"").await.unwrap();
+    // Otherwise it is over before much could go wrong.
+    proxy.pass(Passage::Slow(Duration::from_millis(1)));
     let url = format!("{}?timeout=5&connections=2", behind(&proxy, &server));
     counting::is_exact(&proxy, &server.url(), &url).await;
 }
