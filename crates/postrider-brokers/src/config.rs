@@ -48,6 +48,33 @@ impl fmt::Debug for BrokerConfig {
     }
 }
 
+/// What a consumer takes messages from: which broker, as whom, and what of it.
+///
+/// Processes that name the same consumer share its messages; each consumer gets all of them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SubscriptionConfig {
+    /// The broker, as for publishing; an option that only publishing has is refused.
+    pub broker: BrokerConfig,
+    /// The name of the consumer, the same at every start: a durable consumer of JetStream, a group of Kafka.
+    pub consumer: String,
+    /// What it reads, at least one: subjects of NATS (with its wildcards), topics of Kafka.
+    pub from: Vec<String>,
+}
+
+impl SubscriptionConfig {
+    /// What this consumer reads from one subject or topic of a broker.
+    pub fn new(broker: BrokerConfig, consumer: impl Into<String>, from: impl Into<String>) -> Self {
+        Self { broker, consumer: consumer.into(), from: vec![from.into()] }
+    }
+
+    /// The same with one more subject or topic.
+    #[must_use]
+    pub fn and_from(mut self, from: impl Into<String>) -> Self {
+        self.from.push(from.into());
+        self
+    }
+}
+
 /// Cuts credentials, query and fragment out of a URL, whether or not it can be parsed.
 fn shown(url: &str) -> String {
     let url = url.split(['?', '#']).next().unwrap_or_default();

@@ -52,5 +52,5 @@ pub mod stdout;
 #[cfg(any(feature = "http", feature = "nats"))]
 mod tls;
 
-pub use config::BrokerConfig;
-pub use registry::{Backend, Open, backend, backends, open};
+pub use config::{BrokerConfig, SubscriptionConfig};
+pub use registry::{Backend, Open, Subscribe, backend, backends, open, subscribe};

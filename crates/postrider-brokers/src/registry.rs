@@ -3,12 +3,15 @@
 use std::fmt;
 use std::sync::Arc;
 
-use postrider_core::{Broker, Error, ErrorKind, Result};
+use postrider_core::{Broker, Error, ErrorKind, Result, Subscription};
 
-use crate::config::BrokerConfig;
+use crate::config::{BrokerConfig, SubscriptionConfig};
 
 /// How a backend is opened.
 pub type Open = fn(&BrokerConfig) -> Result<Arc<dyn Broker>>;
+
+/// How messages are taken from a backend.
+pub type Subscribe = fn(&SubscriptionConfig) -> Result<Arc<dyn Subscription>>;
 
 /// One backend: the schemes that choose it, its feature, and how it is opened.
 #[derive(Clone, Copy)]
@@ -19,6 +22,8 @@ pub struct Backend {
     pub feature: &'static str,
     /// Opens it; none when this program was built without it.
     pub open: Option<Open>,
+    /// How messages are taken from it; none where it gives none, or is not built in.
+    pub subscribe: Option<Subscribe>,
 }
 
 impl Backend {
@@ -35,25 +40,29 @@ impl fmt::Debug for Backend {
 }
 
 macro_rules! backend {
-    ($feature:literal, $module:ident, $schemes:expr) => {
+    ($feature:literal, $module:ident, $schemes:expr, $subscribe:expr) => {
         Backend {
             schemes: $schemes,
             feature: $feature,
             #[cfg(feature = $feature)]
             open: Some(crate::$module::open),
+            #[cfg(feature = $feature)]
+            subscribe: $subscribe,
             #[cfg(not(feature = $feature))]
             open: None,
+            #[cfg(not(feature = $feature))]
+            subscribe: None,
         }
     };
 }
 
 static BACKENDS: &[Backend] = &[
-    backend!("memory", memory, &["memory"]),
-    backend!("stdout", stdout, &["stdout"]),
-    backend!("file", file, &["file"]),
-    backend!("http", http, &["http", "https"]),
-    backend!("nats", nats, &["nats", "tls"]),
-    backend!("kafka", kafka, &["kafka", "kafka+ssl"]),
+    backend!("memory", memory, &["memory"], None),
+    backend!("stdout", stdout, &["stdout"], None),
+    backend!("file", file, &["file"], None),
+    backend!("http", http, &["http", "https"], None),
+    backend!("nats", nats, &["nats", "tls"], Some(crate::nats::subscribe)),
+    backend!("kafka", kafka, &["kafka", "kafka+ssl"], Some(crate::kafka::subscribe)),
 ];
 
 /// Schemes of brokers that people look for and no backend has.
@@ -71,6 +80,25 @@ pub fn backends() -> &'static [Backend] {
 /// value, or when the place can't be used at all.
 pub fn open(config: &BrokerConfig) -> Result<Arc<dyn Broker>> {
     opener(BACKENDS, config)?(config)
+}
+
+/// Takes part in what a broker gives to a consumer. Nothing is asked of it yet; a broker that is down does not fail this.
+///
+/// # Errors
+/// `Config` when no backend has the scheme, when its feature is not built in or it gives no messages, when an option is unknown
+/// or has a bad value, and when the consumer's name or what it reads is nothing that the broker could have.
+pub fn subscribe(config: &SubscriptionConfig) -> Result<Arc<dyn Subscription>> {
+    subscriber(BACKENDS, config)?(config)
+}
+
+fn subscriber(backends: &[Backend], config: &SubscriptionConfig) -> Result<Subscribe> {
+    opener(backends, &config.broker)?;
+    find(backends, &config.broker)?.subscribe.ok_or_else(|| {
+        let give: Vec<&str> = backends.iter().filter(|backend| backend.subscribe.is_some()).map(|b| b.schemes[0]).collect();
+        let shown = config.broker.shown();
+        let text = format!("nothing can be received from {shown}; messages are received from: {}:", give.join(":, "));
+        Error::new(ErrorKind::Config, text)
+    })
 }
 
 /// What opens the broker of a URL.

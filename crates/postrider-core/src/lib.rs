@@ -38,11 +38,11 @@ pub use row::{Closed, Content, Due, Expires, GivenUp, Head, Lifetime, Retrying, 
 pub use seams::{
     Accepted, Archive, Attempt, Broker, BrokerProfile, Collection, Confirmation, ConsumerStatus, DeadFilter, DeadGroup,
     DeadReason, DeliveredView, DocumentKey, DocumentProfile, DocumentStore, Draft, DueIndex, Durability, Explained,
-    FailedAttempt, Finding, Forgotten, Held, HeldKey, InboxStatus, Isolation, LaneStatus, Leases, Level, Measured,
-    MemberStatus, Operator, OrderInBatch, Outcome, Outgoing, Page, PastRow, Position, Pruned, Published, Recorded,
-    Records, RefusedFilter, RefusedGroup, RefusedView, Remains, Renewal, Retention, Revision, Room, RowView, Settled,
-    Settlement, Settler, Source, Standing, Store, StoreProfile, StoreStatus, Stored, Subject, Version, WriteError,
-    past_ids,
+    FailedAttempt, Finding, Forgotten, Held, HeldKey, InboxStatus, Incoming, Isolation, LaneStatus, Leases, Level,
+    Measured, MemberStatus, Operator, OrderInBatch, Outcome, Outgoing, Page, PastRow, Place, Position, Pruned, Published,
+    Receipt, Recorded, Records, RefusedFilter, RefusedGroup, RefusedView, Remains, Renewal, Retention, Revision, Room,
+    RowView, Settled, Settlement, Settler, Source, Standing, Store, StoreProfile, StoreStatus, Stored, Subject,
+    Subscription, Version, Wire, WriteError, past_ids,
 };
 pub use secret::Secret;
 pub use template::{AllowList, DestinationTemplate, MAX_PLACES, Placeholder, ValuePattern};

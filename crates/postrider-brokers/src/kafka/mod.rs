@@ -58,6 +58,7 @@ mod route;
 mod security;
 mod servers;
 mod settings;
+mod subscription;
 mod topic_settings;
 mod transaction;
 mod window;
@@ -154,6 +155,8 @@ impl Broker for KafkaBroker {
         self.link.close().await;
     }
 }
+
+pub(crate) use subscription::subscribe;
 
 pub(crate) fn open(config: &BrokerConfig) -> Result<Arc<dyn Broker>> {
     Ok(Arc::new(KafkaBroker::open(config)?))

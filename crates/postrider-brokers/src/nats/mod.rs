@@ -38,6 +38,7 @@ mod link;
 mod login;
 mod route;
 mod settings;
+mod subscription;
 mod window;
 mod wire;
 
@@ -119,6 +120,8 @@ impl Broker for NatsBroker {
         self.link.close().await;
     }
 }
+
+pub(crate) use subscription::subscribe;
 
 pub(crate) fn open(config: &BrokerConfig) -> Result<Arc<dyn Broker>> {
     Ok(Arc::new(NatsBroker::open(config)?))

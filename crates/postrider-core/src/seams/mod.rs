@@ -9,6 +9,7 @@ mod operator;
 mod settler;
 mod source;
 mod store;
+mod subscription;
 
 pub use archive::Archive;
 pub use broker::{
@@ -26,3 +27,4 @@ pub use operator::{
 pub use settler::{DeadReason, FailedAttempt, Outcome, Recorded, Records, Settled, Settlement, Settler};
 pub use source::{Page, Room, Source};
 pub use store::{Store, StoreProfile};
+pub use subscription::{Incoming, Place, Receipt, Subscription, Wire};
