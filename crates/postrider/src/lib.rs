@@ -17,6 +17,8 @@
 //! | `broker-http`, `broker-nats`, `broker-kafka`, `broker-file`, `broker-stdout`, `broker-memory` | where it delivers to: `brokers` |
 //! | `processor` | messages processed once over documents: `Processor` |
 //! | `documents-postgres`, `documents-sqlite`, `documents-redis`, `documents-objects`, `documents-dynamodb`, `documents-memory` | where documents are kept: `documents` |
+//! | `consume` | what a broker has for a consumer, handed to an inbox handler or a processor: `consume` |
+//! | `consume-nats`, `consume-kafka` | the same with the broker: NATS JetStream, Kafka |
 //! | `testing` | for tests: what was enqueued, an outbox without a database, what would be delivered: `testing` |
 //!
 //! # Enqueue
@@ -163,6 +165,10 @@
 //! `examples/from-sql`, `examples/from-python`, and `examples/mysql-kafka` with Python, Node, PHP, Java and Go.
 
 mod batch;
+#[cfg(feature = "consume")]
+pub mod consume;
+#[cfg(any(feature = "processor", feature = "consume"))]
+mod delivery;
 mod driver;
 mod enqueue;
 mod error;
@@ -176,8 +182,12 @@ mod question;
 mod receive;
 #[cfg(feature = "testing")]
 pub mod testing;
+#[cfg(any(feature = "processor", feature = "consume"))]
+mod token;
 mod trace;
 
+#[cfg(any(feature = "processor", feature = "consume"))]
+pub use delivery::Delivery;
 #[cfg(feature = "diesel-async")]
 pub use driver::DieselAsync;
 #[cfg(feature = "_diesel")]
@@ -200,15 +210,17 @@ pub use outbox::Outbox;
     feature = "broker-stdout",
     feature = "broker-file",
     feature = "broker-http",
-    feature = "broker-nats"
+    feature = "broker-nats",
+    feature = "broker-kafka"
 ))]
 pub use postrider_brokers as brokers;
 pub use postrider_core::receiving::{Advance, Begun, Epoch, Fingerprint, Lapse, Sequence};
 pub use postrider_core::{
-    AllowList, Archive, Attempts, Attributes, DeadReason, DeliveredView, Destination, DestinationName,
-    DestinationTemplate, Error, ErrorKind, Headers, Invalid, Key, Lane, LaneCount, Message, MessageId, OnDead,
-    OnExpire, PastRow, Placeholder, Result, Retention, RetryOverride, RetryPolicy, RowId, RowView, Store, TOKEN_HEADER,
-    Term, Timestamp, Topic, TopicPattern,
+    Accepted, AllowList, Archive, Attempt, Attempts, Attributes, Broker, BrokerProfile, Confirmation, DeadReason,
+    DeliveredView, Destination, DestinationName, DestinationTemplate, Durability, Error, ErrorKind, Finding, GivenUp,
+    Headers, Incoming, Invalid, Isolation, Key, Lane, LaneCount, Level, Message, MessageId, OnDead, OnExpire,
+    OrderInBatch, Outgoing, PastRow, Place, Placeholder, Published, Receipt, Result, Retention, RetryOverride,
+    RetryPolicy, RowId, RowView, Store, Subscription, TOKEN_HEADER, Term, Timestamp, Topic, TopicPattern, Wire,
 };
 #[cfg(feature = "processor")]
 pub use postrider_documents as documents;
@@ -221,11 +233,11 @@ pub use postrider_stores as stores;
 pub use postrider_stores::keys::StoredAnswer;
 pub use postrider_stores::received::Forgotten;
 #[cfg(feature = "processor")]
-pub use processor::{
-    Delivery, EntityKey, Handler, Kept, KnownIds, Outputs, Processed, Processor, ProcessorBuilder, Token, Tokens,
-};
+pub use processor::{EntityKey, Handler, Kept, KnownIds, Outputs, Processed, Processor, ProcessorBuilder, Tokens};
 pub use receive::Receive;
-#[cfg(feature = "relay")]
+#[cfg(any(feature = "processor", feature = "consume"))]
+pub use token::Token;
+#[cfg(any(feature = "relay", feature = "consume"))]
 pub use tokio_util::sync::CancellationToken;
 
 /// The Rust of the README, compiled with the examples above.

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use uuid::Builder;
 
-use super::delivery::Delivery;
+use crate::delivery::Delivery;
 
 /// Which entity a message changes.
 ///

@@ -11,7 +11,6 @@
 //! is kept of a message that is over. `docs/exactly-once.md` says what to choose.
 
 mod builder;
-mod delivery;
 mod entity;
 mod handler;
 mod keeping;
@@ -25,10 +24,9 @@ mod sending;
 mod tokens;
 
 pub use builder::ProcessorBuilder;
-pub use delivery::Delivery;
 pub use handler::{EntityKey, Handler, Outputs};
 pub use keeping::Kept;
 pub use known_ids::KnownIds;
 pub use processed::Processed;
 pub use running::Processor;
-pub use tokens::{Token, Tokens};
+pub use tokens::Tokens;

@@ -19,7 +19,6 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::builder::ProcessorBuilder;
-use super::delivery::Delivery;
 use super::entity::{Attempt, Format, Json, State, stamped};
 use super::handler::{Handler, Outputs};
 use super::memory::{Asked, Memory};
@@ -27,6 +26,7 @@ use super::output::Output;
 use super::processed::Processed;
 use super::sending::Outlet;
 use super::tokens::Owner;
+use crate::delivery::Delivery;
 
 /// How often a delivery is begun again at once when somebody else wrote the entity in between.
 const TRIES: u32 = 8;

@@ -1,6 +1,5 @@
 //! Tokens: a message may be processed only while its token exists.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,21 +12,12 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::records::{FORMAT, draft, key, read};
+use crate::token::Token;
 
 /// When a valid token is due: never, so that it can be counted and is not swept.
 const WHILE_VALID: Option<Timestamp> = Some(Timestamp::NEVER);
 /// How often a token is looked at again that somebody else is changing.
 const TRIES: usize = 8;
-
-/// The right to process one message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Token(pub Uuid);
-
-impl fmt::Display for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 /// The tokens of messages that are on their way, in a store that senders and receivers share.
 ///

@@ -3,7 +3,7 @@
 use postrider_core::{Message, MessageId, TOKEN_HEADER};
 use uuid::Uuid;
 
-use super::tokens::Token;
+use crate::token::Token;
 
 /// One delivery of a message.
 #[derive(Debug, Clone, PartialEq)]

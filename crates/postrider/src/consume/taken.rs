@@ -1,0 +1,117 @@
+//! A message in hand: what it is, and what ends it.
+
+use std::future::Future;
+use std::pin::pin;
+use std::time::Duration;
+
+use bytes::Bytes;
+use postrider_core::{Error, ErrorKind, Incoming, Place, Receipt, Result};
+use tokio::time::{sleep, timeout};
+
+use super::plan::{Arrival, Line};
+use crate::delivery::Delivery;
+
+/// How long the broker may take to answer one word about a message. What is not answered by then is not known.
+const ANSWER: Duration = Duration::from_secs(30);
+
+/// A message in hand. Dropped, it comes again.
+#[derive(Debug)]
+pub(super) struct Taken {
+    pub content: Content,
+    pub place: Place,
+    receipt: Box<dyn Receipt>,
+}
+
+/// What came.
+#[derive(Debug)]
+pub(super) enum Content {
+    Delivery(Delivery),
+    /// What is no message: why, and its bytes.
+    Unreadable(String, Bytes),
+}
+
+/// Whether a message is still this consumer's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ownership {
+    Ours,
+    Lost,
+}
+
+impl Taken {
+    pub(super) fn new(incoming: Incoming) -> (Self, Arrival) {
+        let Incoming { message, payload, place, deliveries, receipt } = incoming;
+        let (content, line, fault) = match message {
+            Ok(message) => {
+                let line = message.key.clone().map_or(Line::Id(message.id), Line::Key);
+                (Content::Delivery(Delivery::new(message)), line, None)
+            }
+            Err(error) => {
+                let story = error.story_and_advice();
+                (Content::Unreadable(story.clone(), payload), Line::Place(place.clone()), Some(story))
+            }
+        };
+        (Self { content, place, receipt }, Arrival { line, deliveries, fault })
+    }
+
+    /// The id of the message, where it is one.
+    pub(super) fn id(&self) -> Option<String> {
+        match &self.content {
+            Content::Delivery(delivery) => Some(delivery.id().to_string()),
+            Content::Unreadable(..) => None,
+        }
+    }
+
+    /// Does something with it, and keeps others from getting it meanwhile. Lost, it is done to its end all the same: what
+    /// came of it is a repeat for whoever has the message now.
+    pub(super) async fn while_kept<T>(&self, every: Option<Duration>, work: impl Future<Output = T>) -> (T, Ownership) {
+        let mut work = pin!(work);
+        let Some(every) = every else { return (work.await, Ownership::Ours) };
+        tokio::select! {
+            biased;
+            done = &mut work => return (done, Ownership::Ours),
+            () = self.until_lost(every) => {}
+        }
+        (work.await, Ownership::Lost)
+    }
+
+    async fn until_lost(&self, every: Duration) {
+        loop {
+            sleep(every).await;
+            if self.extend().await == Ownership::Lost {
+                return;
+            }
+        }
+    }
+
+    /// Says that it is worked on. Where the broker does not answer, it is asked again the next time.
+    pub(super) async fn extend(&self) -> Ownership {
+        match answered(self.receipt.extend()).await {
+            Err(error) if error.kind() == ErrorKind::Fenced => Ownership::Lost,
+            Err(error) => {
+                tracing::debug!(place = %self.place, %error, "the broker was not told that a message is worked on");
+                Ownership::Ours
+            }
+            Ok(()) => Ownership::Ours,
+        }
+    }
+
+    /// Says that it is over. Where the broker does not know that then, it comes again and is a repeat.
+    pub(super) async fn acknowledge(self) {
+        if let Err(error) = answered(self.receipt.acknowledge()).await {
+            let kind = error.kind();
+            tracing::info!(place = %self.place, %kind, %error, "not acknowledged: the message may come again, as a repeat");
+        }
+    }
+
+    /// Gives it back. Where the broker does not know that then, it comes back later.
+    pub(super) async fn release(self) {
+        if let Err(error) = answered(self.receipt.release()).await {
+            tracing::debug!(place = %self.place, %error, "not given back: the message comes again later");
+        }
+    }
+}
+
+async fn answered(word: impl Future<Output = Result<()>>) -> Result<()> {
+    let unanswered = |_| Error::new(ErrorKind::Unknown, format!("the broker did not answer within {ANSWER:?}"));
+    timeout(ANSWER, word).await.map_err(unanswered).flatten()
+}
