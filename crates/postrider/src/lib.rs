@@ -83,7 +83,8 @@
 //!
 //! [`Inbox::first_seen`] records in the receiver's transaction that a message is handled, and says whether it was before; a
 //! message that it enqueues goes with it. [`Inbox::advance`] does the same with one number for a source that delivers in order.
-//! [`IdempotencyKeys`] do it for requests, with the answer that they got. `docs/exactly-once.md` says which to choose.
+//! [`IdempotencyKeys`] do it for requests, with the answer that they got. With `consume`, a `Consumer` hands what a broker has to
+//! such a handler. `docs/exactly-once.md` says which to choose.
 //!
 //! # Relay from the same process
 //!
@@ -252,7 +253,8 @@ struct Readme;
     feature = "sqlx-sqlite",
     feature = "documents-memory",
     feature = "broker-memory",
-    feature = "http-idempotency"
+    feature = "http-idempotency",
+    feature = "consume-nats"
 ))]
 #[doc = include_str!("../../../docs/exactly-once.md")]
 struct ExactlyOnce;

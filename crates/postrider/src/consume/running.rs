@@ -110,6 +110,11 @@ impl<R: Receiver> Running<R> {
         let mut deadline: Option<Tick> = None;
         loop {
             let now = self.now();
+            if deadline.is_none() && stop.is_cancelled() {
+                self.taking.stop();
+                self.plan.stop();
+                deadline = Some(now + self.consumer.grace);
+            }
             while let Some(step) = self.plan.next(now) {
                 self.perform(step);
             }
@@ -120,10 +125,7 @@ impl<R: Receiver> Running<R> {
             tokio::select! {
                 Some(Ok((number, ended))) = self.tasks.join_next() => self.hear(number, ended),
                 taken = self.taking.next(self.plan.room()), if deadline.is_none() => self.take_in(taken?),
-                () = stop.cancelled(), if deadline.is_none() => {
-                    self.plan.stop();
-                    deadline = Some(self.now() + self.consumer.grace);
-                }
+                () = stop.cancelled(), if deadline.is_none() => {}
                 () = sleep_until(self.start + wake.since_start().min(FAR)) => {}
             }
         }

@@ -2,6 +2,7 @@
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::io;
 
 use postrider_core::{DeadReason, Error, ErrorKind, causes};
 
@@ -50,11 +51,12 @@ impl Setback {
         Self { blame: Blame::Forever(reason), error: error.into() }
     }
 
-    /// What an error says: what a [`Setback`] among it and its causes says; else, where the inbox, the outbox or a broker
-    /// of Postrider's failed, what that means; else that it is counted.
+    /// What an error says, by the first among it and its causes that says anything; otherwise it is counted.
     ///
-    /// Not counted is what is away, contended, throttled, misconfigured or not known. Given up at once is what is older than the
-    /// inbox remembers, as [`DeadReason::Expired`].
+    /// A [`Setback`] says what it is. What the inbox, the outbox or a broker of Postrider's could not do because something is
+    /// away, contended, throttled, misconfigured or not known is not counted, nor is a connection that could not be made or
+    /// broke ([`std::io::Error`]), nor a pool of sqlx's that gave none. Given up at once is what is older than the inbox
+    /// remembers, as [`DeadReason::Expired`].
     pub fn of(error: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         let error = error.into();
         let mut cause: Option<&(dyn StdError + 'static)> = Some(&*error);
@@ -103,7 +105,33 @@ fn blame(error: &(dyn StdError + 'static)) -> Option<Blame> {
     if let Some(EnqueueError::Database(error)) = error.downcast_ref::<EnqueueError>() {
         return Some(of_kind(error));
     }
+    #[cfg(any(feature = "sqlx-postgres", feature = "sqlx-mysql", feature = "sqlx-sqlite"))]
+    if let Some(sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed) = error.downcast_ref::<sqlx::Error>() {
+        return Some(Blame::Nobody);
+    }
+    if let Some(error) = error.downcast_ref::<io::Error>() {
+        return is_of_a_connection(error.kind()).then_some(Blame::Nobody);
+    }
     error.downcast_ref::<Error>().map(of_kind)
+}
+
+fn is_of_a_connection(kind: io::ErrorKind) -> bool {
+    use io::ErrorKind::{
+        BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, HostUnreachable, NetworkDown,
+        NetworkUnreachable, NotConnected, TimedOut,
+    };
+    matches!(
+        kind,
+        BrokenPipe
+            | ConnectionAborted
+            | ConnectionRefused
+            | ConnectionReset
+            | HostUnreachable
+            | NetworkDown
+            | NetworkUnreachable
+            | NotConnected
+            | TimedOut
+    )
 }
 
 fn of_kind(error: &Error) -> Blame {
@@ -164,6 +192,24 @@ mod tests {
         assert_eq!(blame_of(Error::new(Rejected, "x")), Blame::Message);
         assert_eq!(blame_of(InboxError::Database(Error::new(Rejected, "x"))), Blame::Message);
         assert_eq!(blame_of(EnqueueError::OutsideTransaction), Blame::Message);
+    }
+
+    #[test]
+    fn a_connection_that_broke_is_not_the_fault_of_the_message_and_a_file_that_is_not_there_may_be() {
+        let broke = || io::Error::from(io::ErrorKind::ConnectionReset);
+        assert_eq!(blame_of(broke()), Blame::Nobody);
+        assert_eq!(blame_of(Billing(Billing(broke().into()).into())), Blame::Nobody);
+        assert_eq!(blame_of(io::Error::from(io::ErrorKind::NotFound)), Blame::Message);
+        // What the caller says of it comes before what it is.
+        assert_eq!(blame_of(Setback::failed(broke())), Blame::Message);
+    }
+
+    #[cfg(any(feature = "sqlx-postgres", feature = "sqlx-mysql", feature = "sqlx-sqlite"))]
+    #[test]
+    fn a_pool_without_a_connection_is_not_the_fault_of_the_message() {
+        assert_eq!(blame_of(sqlx::Error::PoolTimedOut), Blame::Nobody);
+        assert_eq!(blame_of(sqlx::Error::Io(io::Error::from(io::ErrorKind::ConnectionRefused))), Blame::Nobody);
+        assert_eq!(blame_of(sqlx::Error::RowNotFound), Blame::Message);
     }
 
     #[test]

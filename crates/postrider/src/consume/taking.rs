@@ -76,6 +76,11 @@ impl Taking {
         }
     }
 
+    /// Lets go of the call under way, so that the subscription can be left: what it took comes again.
+    pub(super) fn stop(&mut self) {
+        self.call = None;
+    }
+
     fn ask(&self, room: NonZeroUsize) -> BoxFuture<'static, Result<Vec<Incoming>>> {
         let (subscription, pause) = (Arc::clone(&self.subscription), pause(self.failures));
         Box::pin(async move {

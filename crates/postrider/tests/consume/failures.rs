@@ -1,5 +1,7 @@
 //! What becomes of a message that cannot be handled.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use postrider::consume::Consumer;
@@ -37,14 +39,14 @@ async fn an_error_a_panic_and_a_handler_that_hangs_are_failures_and_the_next_att
 async fn a_handler_may_panic_before_there_is_a_future() {
     let queue = Queue::new();
     queue.put("a", "book");
-    let tries = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
-    let counted = std::sync::Arc::clone(&tries);
+    let tries = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&tries);
     let handler = move |_: Delivery| {
-        let nth = counted.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        let nth = counted.fetch_add(1, Ordering::SeqCst);
         assert!(nth > 0, "the handler is wrong");
         async { Ok::<(), String>(()) }
     };
-    let consumer = Consumer::builder(queue.clone(), handler).retry(policy()).build().unwrap();
+    let consumer = Consumer::builder(Arc::clone(&queue) as _, handler).retry(policy()).build().unwrap();
     let stop = CancellationToken::new();
     let running = tokio::spawn(consumer.run(stop.clone()));
     until(|| queue.left() == 0).await;
@@ -67,9 +69,9 @@ async fn what_fails_by_no_fault_of_its_own_is_tried_longer_than_the_attempts_las
 async fn a_closure_says_by_its_error_whose_fault_it_is() {
     let queue = Queue::new();
     queue.put("a", "book");
-    let tries = std::sync::atomic::AtomicU32::new(0);
+    let tries = AtomicU32::new(0);
     let handler = move |_: Delivery| {
-        let nth = tries.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        let nth = tries.fetch_add(1, Ordering::SeqCst);
         async move {
             match nth {
                 0..5 => Err(InboxError::Contended(None)),
@@ -77,7 +79,7 @@ async fn a_closure_says_by_its_error_whose_fault_it_is() {
             }
         }
     };
-    let consumer = Consumer::builder(queue.clone(), handler).retry(policy()).build().unwrap();
+    let consumer = Consumer::builder(Arc::clone(&queue) as _, handler).retry(policy()).build().unwrap();
     let stop = CancellationToken::new();
     let running = tokio::spawn(consumer.run(stop.clone()));
     until(|| queue.left() == 0).await;

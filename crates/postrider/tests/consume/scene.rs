@@ -183,10 +183,10 @@ pub async fn until(is_so: impl Fn() -> bool) {
             sleep(Duration::from_millis(5)).await;
         }
     };
-    timeout(Duration::from_secs(7_200), waiting).await.expect("what is waited for comes");
+    timeout(Duration::from_secs(7_200), waiting).await.unwrap();
 }
 
 /// The places of some payloads in a list, each of which must be there.
 pub fn places(list: &[String], payloads: &[&str]) -> Vec<usize> {
-    payloads.iter().map(|payload| list.iter().position(|one| one == payload).expect(payload)).collect()
+    payloads.iter().map(|payload| list.iter().position(|one| one == payload).unwrap()).collect()
 }

@@ -1,12 +1,15 @@
 //! How a consumer stops.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
-use postrider::RetryPolicy;
+use postrider::brokers::memory::{Answer, MemoryBroker};
+use postrider::{ErrorKind, RetryPolicy};
 use tokio::time::Instant;
 
 use crate::queue::Queue;
-use crate::scene::{Act, Scene, policy, until};
+use crate::scene::{Act, Scene, dead_letters, policy, until};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -27,7 +30,7 @@ async fn on_stop_what_runs_comes_to_its_end_and_what_was_not_begun_is_given_back
     );
     scene.until(|scene| scene.record.running() == 2 && scene.record.ended().len() == 1).await;
     let start = Instant::now();
-    let record = scene.record.clone();
+    let record = Arc::clone(&scene.record);
     scene.stop.cancel();
     until(|| queue.seen().released.len() == 2).await;
     queue.put("", "late");
@@ -36,7 +39,7 @@ async fn on_stop_what_runs_comes_to_its_end_and_what_was_not_begun_is_given_back
     let seen = queue.seen();
     assert_eq!(seen.acknowledged, ["runs"]);
     assert_eq!(seen.released[..2], ["retried", "behind it"], "a key goes back in its order");
-    assert_eq!(seen.released[2..].iter().collect::<std::collections::BTreeSet<_>>().len(), 2);
+    assert_eq!(seen.released[2..].iter().collect::<BTreeSet<_>>().len(), 2);
     assert!(seen.released.contains(&"behind".to_owned()) && seen.released.contains(&"fails".to_owned()));
     assert_eq!((seen.closed, seen.dropped.len(), queue.out(), queue.left()), (1, 0, 0, 5));
     assert!(!record.begun().contains(&"late".to_owned()));
@@ -50,7 +53,7 @@ async fn a_handler_that_is_still_running_after_the_grace_is_dropped_and_its_mess
     queue.put("a", "behind");
     let scene = Scene::start_with(&queue, |_, _| Act::Hang, |builder| builder.grace(3 * SECOND));
     scene.until(|scene| scene.record.running() == 1).await;
-    let (start, record) = (Instant::now(), scene.record.clone());
+    let (start, record) = (Instant::now(), Arc::clone(&scene.record));
     let summary = scene.stopped().await;
     assert!(start.elapsed() >= 3 * SECOND && start.elapsed() < 4 * SECOND, "{:?}", start.elapsed());
     assert_eq!((record.running(), record.ended().len(), queue.out(), queue.left()), (0, 0, 0, 2));
@@ -62,15 +65,11 @@ async fn a_handler_that_is_still_running_after_the_grace_is_dropped_and_its_mess
 async fn a_dead_letter_that_waits_is_given_back_and_not_lost() {
     let queue = Queue::new();
     queue.put("a", "bad");
-    let broker = postrider::brokers::memory::MemoryBroker::recording()
-        .with_script(|_, _| postrider::brokers::memory::Answer::Fail(postrider::ErrorKind::Unavailable));
-    let broker = std::sync::Arc::new(broker);
-    let graveyard = std::sync::Arc::clone(&broker);
-    let scene = Scene::start_with(
-        &queue,
-        |_, _| Act::GiveUp,
-        |builder| builder.dead_letters(graveyard, crate::scene::dead_letters()),
-    );
+    let broker = MemoryBroker::recording().with_script(|_, _| Answer::Fail(ErrorKind::Unavailable));
+    let broker = Arc::new(broker);
+    let graveyard = Arc::clone(&broker);
+    let scene =
+        Scene::start_with(&queue, |_, _| Act::GiveUp, |builder| builder.dead_letters(graveyard, dead_letters()));
     scene.until(|_| broker.sent() == 3).await;
     let summary = scene.stopped().await;
     assert_eq!((summary.buried, summary.released, queue.left()), (0, 1, 1));
