@@ -25,7 +25,7 @@ pub(super) struct Taken {
 /// What came.
 #[derive(Debug)]
 pub(super) enum Content {
-    Delivery(Delivery),
+    Delivery(Box<Delivery>),
     /// What is no message: why, and its bytes.
     Unreadable(String, Bytes),
 }
@@ -43,7 +43,7 @@ impl Taken {
         let (content, line, fault) = match message {
             Ok(message) => {
                 let line = message.key.clone().map_or(Line::Id(message.id), Line::Key);
-                (Content::Delivery(Delivery::new(message)), line, None)
+                (Content::Delivery(Box::new(Delivery::new(message))), line, None)
             }
             Err(error) => {
                 let story = error.story_and_advice();

@@ -62,7 +62,7 @@ impl Queue {
 
     /// A queue that gives a message to somebody else when nothing was heard of it for so long.
     pub fn holding(hold: Option<Duration>) -> Arc<Self> {
-        Arc::new_cyclic(|itself| Self { state: Mutex::default(), hold, itself: itself.clone() })
+        Arc::new_cyclic(|itself| Self { state: Mutex::default(), hold, itself: Weak::clone(itself) })
     }
 
     /// Puts a message of this payload under this key; under none where it is empty.
