@@ -4,5 +4,6 @@ pub mod broker;
 pub mod documents;
 mod report;
 pub mod store;
+pub mod subscriptions;
 
 pub use report::{Exclusion, Report};
