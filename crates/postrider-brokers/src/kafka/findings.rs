@@ -3,6 +3,7 @@
 use postrider_core::{Destination, Error, ErrorKind, Finding, Level, Result};
 use rdkafka::metadata::Metadata;
 
+use super::client::{self, Use};
 use super::link::Link;
 use super::place::Place;
 use super::settings::Settings;
@@ -63,7 +64,10 @@ pub(super) async fn one(
 ) -> Result<()> {
     let replicas = Replicas::of(topic, metadata);
     let server = metadata.brokers().first().map(|server| server.id());
-    match topic_settings::ask(settings, topic, server).await {
+    let mut native = client::config(settings, Use::Batches);
+    // An admin client is a producer that sends nothing: what belongs to sending would only be complained of.
+    native.remove("enable.idempotence");
+    match topic_settings::ask(&native, topic, server).await {
         Ok(told) => {
             if let Some(needed) = told.min_in_sync.filter(|needed| *needed as usize > replicas.all) {
                 let text = format!(
@@ -159,11 +163,11 @@ fn judge(settings: &Settings, topic: &str, replicas: Replicas, told: &TopicSetti
     }
 }
 
-fn warning(subject: &str, found: String, advice: &str) -> Finding {
+pub(super) fn warning(subject: &str, found: String, advice: &str) -> Finding {
     Finding { level: Level::Warning, subject: subject.to_owned(), found, advice: advice.to_owned() }
 }
 
-fn unseen(topic: &str, why: &str) -> Finding {
+pub(super) fn unseen(topic: &str, why: &str) -> Finding {
     let advice =
         "give the relay's user the permission DescribeConfigs on the topic and on the cluster, so that check can help";
     warning(&format!("topic {topic}"), format!("its settings could not be looked at: {why}"), advice)

@@ -35,7 +35,8 @@ impl Line {
     /// `Config` when librdkafka can't work with the settings.
     pub(super) fn new(shown: &str, config: &ClientConfig) -> Result<Self> {
         let listener = Listener::default();
-        let producer = config.create_with_context(listener.clone()).map_err(|error| refused(shown, &error))?;
+        let producer =
+            config.create_with_context(listener.clone()).map_err(|error| refused("producer", shown, &error))?;
         Ok(Self { shown: shown.to_owned(), producer: Some(producer), listener, given_up: AtomicBool::new(false) })
     }
 
@@ -126,10 +127,10 @@ impl Drop for Line {
 }
 
 /// Settings that librdkafka does not take. Its own text is not shown whole: it may hold a value.
-fn refused(shown: &str, error: &KafkaError) -> Error {
+pub(super) fn refused(what: &str, shown: &str, error: &KafkaError) -> Error {
     let why = match error {
         KafkaError::ClientConfig(_, what, name, _) => format!("{what} ({name})"),
         other => other.to_string(),
     };
-    Error::new(ErrorKind::Config, format!("preparing the producer for {shown}: {why}"))
+    Error::new(ErrorKind::Config, format!("preparing the {what} for {shown}: {why}"))
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use postrider_core::ErrorKind;
 use rdkafka::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::ConsumerContext;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use tokio::sync::watch;
 
@@ -66,6 +67,8 @@ impl ClientContext for Listener {
         self.complain(kind, format!("{}; {advice}", shortened(reason)), code == RDKafkaErrorCode::AllBrokersDown);
     }
 }
+
+impl ConsumerContext for Listener {}
 
 /// What a complaint means, and what to do.
 fn meaning(code: RDKafkaErrorCode, reason: &str) -> (ErrorKind, &'static str) {

@@ -43,6 +43,8 @@
 //! authorities to trust in place of the system's · `client_cert_file`, `client_key_file` and `client_key_password`, PEM,
 //! for servers that ask for them · `transactional_id_prefix` · `producer.NAME`: any other setting of librdkafka that
 //! takes nothing from these promises. TLS and SCRAM need the feature `kafka-tls`.
+//!
+//! **Receiving**: see [`subscription`].
 
 mod answer;
 mod attributes;
@@ -58,7 +60,7 @@ mod route;
 mod security;
 mod servers;
 mod settings;
-mod subscription;
+pub mod subscription;
 mod topic_settings;
 mod transaction;
 mod window;

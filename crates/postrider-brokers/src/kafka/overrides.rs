@@ -5,12 +5,38 @@ use postrider_core::{Error, ErrorKind, Result};
 use crate::config::BrokerConfig;
 use crate::options::Options;
 
-/// The prefix of these options.
-const PREFIX: &str = "producer";
+/// Settings that a table names and that are not to be changed, with the option that changes them, or why none does. A name that
+/// ends with a dot stands for all that begin with it.
+type Own = &'static [(&'static str, &'static str)];
 
-/// Settings that are this backend's own, with the option that changes them, or why none does. A name that ends with a
-/// dot stands for all that begin with it.
-const OWN: &[(&str, &str)] = &[
+/// What the settings are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    /// Publishing: `producer.NAME`.
+    Producer,
+    /// Receiving: `consumer.NAME`.
+    Consumer,
+}
+
+impl Side {
+    /// What the options begin with.
+    pub(super) fn prefix(self) -> &'static str {
+        match self {
+            Self::Producer => "producer",
+            Self::Consumer => "consumer",
+        }
+    }
+
+    fn own(self) -> Own {
+        match self {
+            Self::Producer => PRODUCER,
+            Self::Consumer => CONSUMER,
+        }
+    }
+}
+
+/// What is fixed for publishing.
+const PRODUCER: Own = &[
     ("acks", "an acknowledgement is that of every replica in sync"),
     ("request.required.acks", "an acknowledgement is that of every replica in sync"),
     ("enable.idempotence", "without it the client's own retries repeat and reorder"),
@@ -29,17 +55,45 @@ const OWN: &[(&str, &str)] = &[
     ("queue.buffering.max.ms", "use the option linger"),
     ("compression.codec", "use the option compression"),
     ("compression.type", "use the option compression"),
-    ("client.id", "use the option client_id"),
     ("transactional.id", "use the option transactional_id_prefix"),
     ("transaction.timeout.ms", "it follows the option timeout"),
-    ("bootstrap.servers", "name the servers in the URL"),
-    ("metadata.broker.list", "name the servers in the URL"),
-    ("allow.auto.create.topics", "a mistyped topic must be an error, not a new topic"),
     ("message.max.bytes", "the topic's own limit decides"),
     ("delivery.report.only.error", "an acknowledgement must be told"),
     ("dr_cb", "an acknowledgement must be told"),
     ("dr_msg_cb", "an acknowledgement must be told"),
     ("produce.offset.report", "an acknowledgement must be told"),
+];
+
+/// What is fixed for receiving.
+const CONSUMER: Own = &[
+    ("group.id", "it is the name of the consumer"),
+    ("group.instance.id", "several processes read with one configuration, and no two may have the same"),
+    ("group.protocol", "positions are kept for the members of a classic group"),
+    ("group.protocol.type", "positions are kept for the members of a classic group"),
+    ("group.remote.assignor", "positions are kept for the members of a classic group"),
+    ("partition.assignment.strategy", "all members of a group need the same, and it is cooperative-sticky"),
+    ("enable.auto.commit", "a position is committed when every message before it is over"),
+    ("auto.commit.enable", "a position is committed when every message before it is over"),
+    ("auto.commit.interval.ms", "a position is committed when every message before it is over"),
+    ("enable.auto.offset.store", "a position is committed when every message before it is over"),
+    ("offset.store.", "positions are kept by Kafka"),
+    ("auto.offset.reset", "a consumer that is new gets what is there, and none is left out"),
+    ("isolation.level", "what was taken back in a transaction is no message"),
+    ("enable.partition.eof", "the end of a partition is no message"),
+    ("session.timeout.ms", "use the option session_timeout"),
+    ("heartbeat.interval.ms", "it follows the option session_timeout"),
+    ("rebalance_cb", "the client's own reports are needed"),
+    ("consume_cb", "the client's own reports are needed"),
+    ("offset_commit_cb", "the client's own reports are needed"),
+    ("consume.callback.max.messages", "the client's own reports are needed"),
+];
+
+/// What is fixed for both.
+const BOTH: Own = &[
+    ("client.id", "use the option client_id"),
+    ("bootstrap.servers", "name the servers in the URL"),
+    ("metadata.broker.list", "name the servers in the URL"),
+    ("allow.auto.create.topics", "a mistyped topic must be an error, not a new topic"),
     ("enabled_events", "the client's own reports are needed"),
     ("security.protocol", "use the option security"),
     ("enable.ssl.certificate.verification", "certificates are always verified"),
@@ -53,16 +107,17 @@ const OWN: &[(&str, &str)] = &[
     ("builtin.features", "use the features kafka and kafka-tls when building"),
 ];
 
-/// The settings given as `producer.NAME`.
+/// The settings given as `producer.NAME` or `consumer.NAME`.
 ///
 /// # Errors
 /// `Config` for a setting that is not to be changed, with the reason.
-pub(super) fn parse(config: &BrokerConfig, options: &Options<'_>) -> Result<Vec<(String, String)>> {
-    let settings = options.below(PREFIX)?;
+pub(super) fn parse(side: Side, config: &BrokerConfig, options: &Options<'_>) -> Result<Vec<(String, String)>> {
+    let prefix = side.prefix();
+    let settings = options.below(prefix)?;
     for (name, _) in &settings {
         // librdkafka takes these under two names, the second with this before it.
         let bare = name.strip_prefix("topic.").unwrap_or(name);
-        let own = OWN.iter().find(|(own, _)| match own.strip_suffix('.') {
+        let own = side.own().iter().chain(BOTH).find(|(own, _)| match own.strip_suffix('.') {
             Some(_) => bare.starts_with(own),
             None => bare == *own,
         });
@@ -70,7 +125,7 @@ pub(super) fn parse(config: &BrokerConfig, options: &Options<'_>) -> Result<Vec<
             let text = format!(
                 "the broker {}: the option {:?} can't be set: {why}",
                 config.shown(),
-                format!("{PREFIX}.{name}")
+                format!("{prefix}.{name}")
             );
             return Err(Error::new(ErrorKind::Config, text));
         }

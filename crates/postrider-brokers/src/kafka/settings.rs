@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use postrider_core::Result;
 
+use super::overrides::Side;
 use super::security::Security;
 use super::{overrides, servers};
 use crate::config::BrokerConfig;
@@ -13,7 +14,7 @@ use crate::options::Options;
 /// The codecs that this client writes.
 const CODECS: [&str; 5] = ["lz4", "zstd", "snappy", "gzip", "none"];
 /// The longest name that Kafka gets from us.
-const LONGEST_NAME: usize = 200;
+pub(super) const LONGEST_NAME: usize = 200;
 
 /// The settings of one Kafka broker.
 pub(super) struct Settings {
@@ -73,7 +74,7 @@ impl Settings {
         let client_id = named("client_id")?.unwrap_or_else(|| "postrider".to_owned());
         let transactional_id_prefix = named("transactional_id_prefix")?;
         let security = Security::parse(config, &options, login)?;
-        let producer = overrides::parse(config, &options)?;
+        let producer = overrides::parse(Side::Producer, config, &options)?;
         options.finish()?;
         Ok(Self {
             shown: config.shown(),

@@ -46,6 +46,9 @@ impl fmt::Display for Place {
 pub trait Receipt: Send + Sync + Debug {
     /// Says that the message is over. It is when this returns: the broker has recorded it.
     ///
+    /// A broker that keeps one position per partition, as Kafka does, records it when everything before it there is over too.
+    /// Where something is not, this returns when it is noted, and the death of this process makes it a repeat until then.
+    ///
     /// # Errors
     /// `Unknown` or `Unavailable` where the broker did not say so, `Fenced` where the message is another consumer's by now:
     /// in each case it may come again, and then it is a repeat.

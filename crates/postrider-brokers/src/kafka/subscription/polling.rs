@@ -1,0 +1,182 @@
+//! The thread that asks the client for what came, and so stays in the group.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use postrider_core::{ErrorKind, Result};
+use rdkafka::TopicPartitionList;
+use rdkafka::consumer::Consumer as _;
+use rdkafka::error::KafkaError;
+use rdkafka::message::Message as _;
+
+use super::super::line::refused;
+use super::membership::{Consumer, Membership};
+use super::rebalancing::Member;
+use super::record::{Partition, Record};
+
+/// How long the client is waited for at a time.
+const WAIT: Duration = Duration::from_millis(100);
+/// The same while it was told to stop: what was taken must soon be followed by more.
+const BRIEF: Duration = Duration::from_millis(20);
+/// How long the program may show no sign of life before the client is not asked any more. From then on the client counts the time
+/// until it gives up the partitions.
+const HANGS: Duration = Duration::from_secs(5);
+/// How long until another client is made for one that failed.
+const AGAIN: Duration = Duration::from_secs(1);
+/// How long a refusal stands before it is looked at anew, by a new client: this one tells each only once.
+const OLD: Duration = Duration::from_secs(60);
+
+/// Stays in the group until the member leaves, with as many clients as that takes.
+pub(super) fn run(membership: &Arc<Membership>) {
+    let topics: Vec<Arc<str>> = membership.settings.topics.iter().map(|topic| topic.as_str().into()).collect();
+    while !membership.is_leaving() {
+        match join(membership) {
+            Ok(consumer) => {
+                serve(membership, &consumer, &topics);
+                end(membership, consumer);
+            }
+            Err(error) => membership.refuse(error.kind(), error.story()),
+        }
+        membership.rest(AGAIN);
+    }
+    membership.end();
+}
+
+/// Makes a client that joins the group. Nothing is connected yet.
+fn join(membership: &Arc<Membership>) -> Result<Arc<Consumer>> {
+    let settings = &membership.settings;
+    let member = Member { membership: Arc::clone(membership) };
+    let refused = |error: KafkaError| refused("consumer", &settings.shown, &error);
+    let consumer: Consumer = settings.native().create_with_context(member).map_err(refused)?;
+    let topics: Vec<&str> = settings.topics.iter().map(String::as_str).collect();
+    consumer.subscribe(&topics).map_err(refused)?;
+    let consumer = Arc::new(consumer);
+    membership.show(Some(Arc::clone(&consumer)));
+    membership.is_let();
+    Ok(consumer)
+}
+
+/// Takes in what comes, until the member leaves or the client can do no more.
+fn serve(membership: &Membership, consumer: &Consumer, topics: &[Arc<str>]) {
+    let mut brake = Brake::default();
+    while !membership.is_leaving() {
+        if membership.silence() > HANGS {
+            std::thread::sleep(WAIT);
+            continue;
+        }
+        let wait = if brake.pull(membership, consumer) { BRIEF } else { WAIT };
+        match consumer.poll(wait) {
+            Some(Ok(found)) => {
+                let topic = topics.iter().find(|topic| ***topic == *found.topic()).cloned();
+                let partition =
+                    Partition { topic: topic.unwrap_or_else(|| found.topic().into()), number: found.partition() };
+                membership.desk.arrived(Record::of(&found, partition));
+                membership.is_let();
+            }
+            Some(Err(KafkaError::MessageConsumptionFatal(code))) => {
+                let (broker, group) = (&membership.settings.shown, &membership.settings.group);
+                tracing::warn!(%broker, %group, %code, "the consumer failed for good and is replaced");
+                return;
+            }
+            // Its context has heard it.
+            Some(Err(_)) => {}
+            None if consumer.client().fatal_error().is_some() => return,
+            None => {
+                let is_old = membership.refused_for().is_some_and(|time| time > OLD);
+                if is_old && membership.desk.is_empty() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Ends a client: its last positions are recorded, and it leaves the group.
+fn end(membership: &Membership, mut consumer: Arc<Consumer>) {
+    membership.show(None);
+    // Whoever records positions with it is done; whoever asks a question with it soon is. It must end here, where it may wait.
+    drop(membership.gate());
+    let consumer = loop {
+        match Arc::try_unwrap(consumer) {
+            Ok(consumer) => break consumer,
+            Err(shared) => consumer = shared,
+        }
+        std::thread::sleep(BRIEF);
+    };
+    drop(consumer);
+    membership.desk.leave_all();
+    membership.is_full.store(false, Ordering::SeqCst);
+}
+
+/// What keeps the client from fetching more than is taken.
+#[derive(Debug, Default)]
+struct Brake {
+    /// The partitions that the client was told to stop, each as it was given to us.
+    stopped: BTreeSet<(Partition, u64)>,
+}
+
+impl Brake {
+    /// Stops and restarts the client, by what waits here. Whether it is stopped.
+    fn pull(&mut self, membership: &Membership, consumer: &Consumer) -> bool {
+        let (high, low) = membership.settings.marks();
+        let weight = membership.desk.weight();
+        let was = membership.is_full.load(Ordering::SeqCst);
+        let is = if was { weight > low } else { weight >= high };
+        if !was && !is {
+            return false;
+        }
+        let ours = membership.desk.assignments();
+        if is {
+            // Those that were given to us in the meantime too.
+            let new: Vec<&(Partition, u64)> = ours.iter().filter(|one| !self.stopped.contains(*one)).collect();
+            if !new.is_empty() && told(consumer.pause(&list(&new)), "stopping") {
+                self.stopped = ours;
+            }
+        } else {
+            let stopped: Vec<&(Partition, u64)> = ours.intersection(&self.stopped).collect();
+            if !stopped.is_empty() && !told(consumer.resume(&list(&stopped)), "restarting") {
+                return true;
+            }
+            self.stopped.clear();
+        }
+        membership.is_full.store(is, Ordering::SeqCst);
+        is
+    }
+}
+
+fn told(result: std::result::Result<(), KafkaError>, doing: &str) -> bool {
+    match result {
+        Ok(()) => true,
+        Err(error) => {
+            tracing::debug!(%error, "{doing} partitions");
+            false
+        }
+    }
+}
+
+fn list(partitions: &[&(Partition, u64)]) -> TopicPartitionList {
+    let mut list = TopicPartitionList::with_capacity(partitions.len());
+    for (partition, _) in partitions {
+        list.add_partition(&partition.topic, partition.number);
+    }
+    list
+}
+
+/// Starts a thread of a member.
+///
+/// # Errors
+/// `Unavailable` where there is none to be had.
+pub(super) fn spawn(
+    membership: &Arc<Membership>,
+    name: &str,
+    work: impl FnOnce(&Arc<Membership>) + Send + 'static,
+) -> Result<()> {
+    let shared = Arc::clone(membership);
+    let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(move || work(&shared));
+    spawned.map(drop).map_err(|error| {
+        let text = format!("starting a thread for the consumer of {}", membership.settings.shown);
+        postrider_core::Error::new(ErrorKind::Unavailable, text).because(error)
+    })
+}
