@@ -61,11 +61,12 @@ pub(super) async fn a_receipt_ends_in_time_while_the_broker_is_away(harness: Har
     let from = harness.subscribe("reader");
     let mut came = taken(&harness, &from, 3).await;
     let [one, two, three] = [came.remove(0), came.remove(0), came.remove(0)];
-    let kept = read(&one).clone();
+    let kept = read(&two).clone();
     harness.stop().await;
-    // A broker that keeps only a position may have nothing to ask it for when work goes on or is given back.
-    let extended = tokio::time::timeout(harness.deadline(), one.receipt.extend()).await;
-    let acknowledged = tokio::time::timeout(harness.deadline(), two.receipt.acknowledge()).await;
+    // The first, before which nothing is left: a broker that keeps one position has to be told of it now. It may have nothing
+    // to be asked for when work goes on, or something is given back.
+    let acknowledged = tokio::time::timeout(harness.deadline(), one.receipt.acknowledge()).await;
+    let extended = tokio::time::timeout(harness.deadline(), two.receipt.extend()).await;
     let released = tokio::time::timeout(harness.deadline(), three.receipt.release()).await;
     let error = acknowledged.expect("acknowledge did not end").expect_err("it was recorded by a broker that is away");
     let kinds = [ErrorKind::Unavailable, ErrorKind::Unknown, ErrorKind::Fenced];
@@ -74,7 +75,7 @@ pub(super) async fn a_receipt_ends_in_time_while_the_broker_is_away(harness: Har
     {
         assert!(error.as_ref().is_none_or(|error| kinds.contains(&error.kind())), "{error:?}");
     }
-    drop(one);
+    drop(two);
     harness.start().await;
     // Of what nobody said that it is over nothing is lost; what was said in vain may have been heard after all.
     let next = message("next");

@@ -50,7 +50,7 @@ pub(super) async fn what_a_dead_member_held_goes_to_another(harness: Harness) {
 }
 
 pub(super) async fn closing_twice_does_no_harm(harness: Harness) {
-    let (from, other) = (harness.subscribe("reader"), harness.subscribe("never used"));
+    let (from, other) = (harness.subscribe("reader"), harness.subscribe("never-used"));
     let messages = numbered("message", 4);
     publish(&harness, &messages).await;
     let mut seen = HashSet::new();
