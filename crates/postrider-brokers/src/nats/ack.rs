@@ -7,6 +7,8 @@ use async_nats::jetstream::context::{PublishError, PublishErrorKind};
 use async_nats::jetstream::publish::PublishAck;
 use postrider_core::{Accepted, Confirmation, Error, ErrorKind};
 
+use super::link::Broken;
+
 /// The acknowledgement.
 pub(super) fn accepted(answer: &PublishAck) -> Accepted {
     let confirmation = if answer.duplicate { Confirmation::Duplicate } else { Confirmation::Fresh };
@@ -34,6 +36,22 @@ pub(super) fn classify(shown: &str, subject: &str, error: &PublishError) -> Erro
             Error::new(ErrorKind::Rejected, doing("the stream expects another message")).because(error.to_string())
         }
         PublishErrorKind::Other => other(&doing, error),
+    }
+}
+
+/// What it means that a wait for an acknowledgement was ended.
+pub(super) fn broken(shown: &str, subject: &str, broken: &Broken) -> Error {
+    match broken {
+        Broken::Denied(text) | Broken::Unanswered(text) => {
+            let text = format!(
+                "publishing to {subject:?} at {shown}: {text}; give the relay's user permission to publish there and to \
+                 subscribe to _INBOX.>"
+            );
+            Error::new(ErrorKind::Config, text)
+        }
+        Broken::Lost => {
+            Error::new(ErrorKind::Unknown, format!("the connection to {shown} was lost before the acknowledgement"))
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! What weakens an acknowledgement: the streams and the server, looked at without sending a message.
 
+use async_nats::Client;
 use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::context::{Context, GetStreamByNameErrorKind, RequestErrorKind};
 use async_nats::jetstream::response::Response;
@@ -72,7 +73,12 @@ async fn server(settings: &Settings, context: &Context, findings: &mut Vec<Findi
         Err(error) if error.kind() == RequestErrorKind::NoResponders => return off(error.to_string()),
         Err(error) => findings.push(unseen("JetStream", &error.to_string())),
     }
-    let client = context.client();
+    version(settings, &context.client(), findings);
+    Ok(())
+}
+
+/// Looks at the server's version.
+pub(super) fn version(settings: &Settings, client: &Client, findings: &mut Vec<Finding>) {
     let (major, minor, patch) = SAFE;
     if !client.is_server_compatible(major, minor, patch) {
         findings.push(Finding {
@@ -82,7 +88,6 @@ async fn server(settings: &Settings, context: &Context, findings: &mut Vec<Findi
             advice: format!("upgrade it to {major}.{minor}.{patch} or later"),
         });
     }
-    Ok(())
 }
 
 pub(super) fn judge(context: &Context, config: &Config, findings: &mut Vec<Finding>) -> Result<()> {

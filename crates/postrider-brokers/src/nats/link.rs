@@ -24,8 +24,21 @@ struct Known {
     losses: u64,
     /// Why there is no connection, since the last time there was one.
     trouble: Option<(ErrorKind, String)>,
-    /// When the server last refused a subject; the empty subject stands for the inbox of acknowledgements.
+    /// When the server last refused to be told something at a subject.
     denied: HashMap<String, (Instant, String)>,
+    /// That the server refused on this connection to send answers. It is not asked again before the next one.
+    unanswered: Option<String>,
+}
+
+/// What ended a wait before its answer came.
+#[derive(Debug)]
+pub(super) enum Broken {
+    /// The server refuses what was sent to the subject, in its own words.
+    Denied(String),
+    /// The server refuses to send answers, in its own words. The connection is made anew, to ask it again.
+    Unanswered(String),
+    /// The connection was lost.
+    Lost,
 }
 
 /// How many refused subjects are remembered.
@@ -132,35 +145,33 @@ impl Watch {
         Err(Error::new(ErrorKind::Unavailable, format!("the connection to {} is lost", self.shown)).unsent())
     }
 
-    /// Waits until the connection that the batch began on is lost, or the server refuses the subject.
-    pub(super) async fn broken(&mut self, subject: &str) -> Error {
+    /// How often the connection had been lost when the watch began.
+    pub(super) fn losses(&self) -> u64 {
+        self.losses
+    }
+
+    /// Waits until the connection that the watch began on is lost, or the server refuses the subject or every answer.
+    pub(super) async fn broken(&mut self, subject: &str) -> Broken {
         let (losses, began) = (self.losses, self.began);
-        let verdict = self.known.wait_for(|known| known.losses != losses || known.denial(subject, began).is_some());
-        let Ok(known) = verdict.await.map(|known| known.clone()) else {
-            // The link itself is gone, so no event will come; the acknowledgement's own deadline decides.
+        let verdict = self.known.wait_for(|known| known.breaks(losses, subject, began).is_some());
+        let broken = verdict.await.map(|known| known.breaks(losses, subject, began));
+        let Ok(Some(broken)) = broken else {
+            // The link itself is gone, so no event will come; the caller's own deadline decides.
             return std::future::pending().await;
         };
-        match known.denial(subject, self.began) {
-            Some(text) => {
-                let text = format!(
-                    "publishing to {:?} at {}: {text}; give the relay's user permission to publish there \
-                    and to subscribe to _INBOX.>",
-                    subject, self.shown
-                );
-                Error::new(ErrorKind::Config, text)
-            }
-            None => {
-                let text = format!("the connection to {} was lost before the acknowledgement", self.shown);
-                Error::new(ErrorKind::Unknown, text)
-            }
+        if matches!(broken, Broken::Unanswered(_)) {
+            // The client subscribes to its answers once per connection. Nothing is lost by it: none comes on this one.
+            let _ = self.client.force_reconnect().await;
+            let _ = tokio::time::timeout(CONNECT, self.known.wait_for(|known| known.losses != losses)).await;
         }
+        broken
     }
 }
 
 impl Known {
     fn learn(&mut self, event: &Event) {
         match event {
-            Event::Connected => self.trouble = None,
+            Event::Connected => (self.trouble, self.unanswered) = (None, None),
             Event::Disconnected | Event::Closed => self.losses += 1,
             Event::ServerError(ServerError::AuthorizationViolation) => {
                 self.trouble = Some(refused("authorization violation"))
@@ -184,8 +195,11 @@ impl Known {
     fn server_error(&mut self, text: &str) {
         let lower = text.to_ascii_lowercase();
         if lower.starts_with("permissions violation") {
+            if lower.contains("for subscription") {
+                self.unanswered = Some(text.to_owned());
+                return;
+            }
             let subject = text.split('"').nth(1).unwrap_or_default();
-            let subject = if lower.contains("for subscription") { "" } else { subject };
             if self.denied.len() >= MAX_DENIED {
                 self.denied.clear();
             }
@@ -195,10 +209,14 @@ impl Known {
         }
     }
 
-    /// What the server said when it refused this subject, or every acknowledgement, after a moment.
-    fn denial(&self, subject: &str, since: Instant) -> Option<&str> {
-        let told = [subject, ""].into_iter().filter_map(|subject| self.denied.get(subject));
-        told.filter(|(at, _)| *at >= since).map(|(_, text)| text.as_str()).next()
+    /// What ends a wait for what was sent to this subject after a moment.
+    fn breaks(&self, losses: u64, subject: &str, since: Instant) -> Option<Broken> {
+        let denied = self.denied.get(subject).filter(|(at, _)| *at >= since);
+        match (denied, &self.unanswered) {
+            (Some((_, text)), _) => Some(Broken::Denied(text.clone())),
+            (None, Some(text)) if self.losses == losses => Some(Broken::Unanswered(text.clone())),
+            _ => (self.losses != losses).then_some(Broken::Lost),
+        }
     }
 }
 

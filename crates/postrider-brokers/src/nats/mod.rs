@@ -1,4 +1,5 @@
-//! NATS JetStream: `nats://host:4222`, `tls://host:4222`, or several servers parted by commas.
+//! NATS JetStream: `nats://host:4222`, `tls://host:4222`, or several servers parted by commas. This is about publishing;
+//! [`subscription`] is about taking messages from it.
 //!
 //! **Promises**: accepted only by JetStream's own acknowledgement of the message; the message id is `Nats-Msg-Id`, so a
 //! repeat inside the stream's duplicate window is dropped there and reported; the messages of one key go one after
@@ -38,7 +39,7 @@ mod link;
 mod login;
 mod route;
 mod settings;
-mod subscription;
+pub mod subscription;
 mod window;
 mod wire;
 

@@ -45,6 +45,13 @@ impl fmt::Debug for Settings {
 impl Settings {
     pub(super) fn parse(config: &BrokerConfig) -> Result<Self> {
         let options = Options::with_query(config);
+        let settings = Self::read(config, &options)?;
+        options.finish()?;
+        Ok(settings)
+    }
+
+    /// Reads what publishing and receiving have in common; the caller asks for what it has beside that, and ends the reading.
+    pub(super) fn read(config: &BrokerConfig, options: &Options<'_>) -> Result<Self> {
         let (servers, in_url) = servers(config)?;
         let stream = options.text("stream")?;
         if stream.as_deref().is_some_and(|name| name.is_empty() || name.contains(['.', '*', '>', ' ', '\t', '/'])) {
@@ -52,14 +59,13 @@ impl Settings {
         }
         let second = Duration::from_secs(1);
         let timeout = options.duration("timeout", second * 5, second / 10..=second * 60)?;
-        let login = Login::parse(&options, in_url)?;
+        let login = Login::parse(options, in_url)?;
         let ca_file = options.text("ca_file")?;
         let identity = match (options.text("client_cert_file")?, options.text("client_key_file")?) {
             (None, None) => None,
             (Some(certificates), Some(key)) => Some(Identity { certificates: certificates.into(), key: key.into() }),
             _ => return Err(options.wrong("client_cert_file", "client_cert_file and client_key_file together")),
         };
-        options.finish()?;
         let tls_required = config.scheme() == "tls";
         let tls = match tls::verifying(ca_file.as_deref().map(Path::new), identity.as_ref()) {
             // A machine without authorities must be able to speak plain NATS.

@@ -110,7 +110,7 @@ impl<'a> Window<'a> {
                 Ok(answer) => Ok(ack::accepted(&answer)),
                 Err(error) => Err(ack::classify(&self.settings.shown, subject, &error)),
             },
-            broken = self.watch.broken(subject) => Err(broken),
+            broken = self.watch.broken(subject) => Err(ack::broken(&self.settings.shown, subject, &broken)),
             () = sleep_until(at + self.settings.timeout) => Err(self.not_in_time(subject)),
         }
     }

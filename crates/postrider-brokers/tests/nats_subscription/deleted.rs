@@ -1,0 +1,97 @@
+//! What is deleted, purged and made again while it is read.
+
+use std::collections::HashSet;
+
+use postrider_core::ErrorKind;
+
+use crate::scene::{Scene, failing, fit, orders, over, payloads, take, taken};
+
+#[tokio::test]
+async fn a_consumer_that_is_deleted_is_told_once_and_made_again_from_the_beginning() {
+    let scene = Scene::start().await;
+    scene.publish(&["1", "2"]).await;
+    let from = scene.subscribe();
+    over(taken(&from, 2).await).await;
+    // While a take waits, and between two.
+    for _ in 0..2 {
+        let waiting = {
+            let from = std::sync::Arc::clone(&from);
+            tokio::spawn(async move { failing(&from).await })
+        };
+        tokio::task::yield_now().await;
+        scene.context.delete_consumer_from_stream("invoices", "ORDERS").await.unwrap();
+        let error = waiting.await.unwrap();
+        assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+        assert!(error.to_string().contains("was deleted while it was read; it is made again"), "{error}");
+        let again = taken(&from, 2).await;
+        assert_eq!(payloads(&again), ["1", "2"]);
+        over(again).await;
+        assert!(take(&from, 10).await.unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_receipt_of_a_consumer_that_is_deleted_says_so() {
+    let scene = Scene::start().await;
+    scene.publish(&["1"]).await;
+    let from = scene.subscribe();
+    let incoming = taken(&from, 1).await.remove(0);
+    scene.context.delete_consumer_from_stream("invoices", "ORDERS").await.unwrap();
+    let error = incoming.receipt.acknowledge().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("ORDERS/1") && error.to_string().contains("not there any more"), "{error}");
+    assert_eq!(payloads(&taken(&from, 1).await), ["1"]);
+}
+
+#[tokio::test]
+async fn a_consumer_that_somebody_makes_again_in_another_way_is_refused_until_it_is_put_right() {
+    let scene = Scene::start().await;
+    scene.publish(&["1"]).await;
+    let from = scene.subscribe();
+    over(taken(&from, 1).await).await;
+    scene.context.delete_consumer_from_stream("invoices", "ORDERS").await.unwrap();
+    scene.make(async_nats::jetstream::consumer::Config { max_deliver: 2, ..fit() }).await;
+    let error = failing(&from).await;
+    assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+    assert!(error.to_string().contains("max_deliver"), "{error}");
+    scene.context.delete_consumer_from_stream("invoices", "ORDERS").await.unwrap();
+    scene.make(fit()).await;
+    assert_eq!(payloads(&taken(&from, 1).await), ["1"]);
+}
+
+#[tokio::test]
+async fn a_stream_that_is_deleted_is_told_until_it_is_made_again_and_what_lies_there_then_is_new() {
+    let scene = Scene::start().await;
+    scene.publish(&["same"]).await;
+    let from = scene.subscribe();
+    let mut seen = HashSet::new();
+    let first = taken(&from, 1).await;
+    assert_eq!(first[0].place.as_str(), "ORDERS/1");
+    seen.insert(first[0].message.as_ref().unwrap().id);
+    over(first).await;
+    scene.context.delete_stream("ORDERS").await.unwrap();
+    for _ in 0..2 {
+        let error = failing(&from).await;
+        assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+    }
+    assert!(failing(&from).await.to_string().contains("nats stream add"));
+    scene.context.create_stream(orders()).await.unwrap();
+    scene.publish(&["same"]).await;
+    let again = taken(&from, 1).await;
+    assert_eq!(again[0].place.as_str(), "ORDERS/1");
+    // The same bytes at the same place, and no repeat: an inbox must not take it for one.
+    assert!(seen.insert(again[0].message.as_ref().unwrap().id));
+}
+
+#[tokio::test]
+async fn a_purged_stream_is_empty_and_nothing_more() {
+    let scene = Scene::start().await;
+    scene.publish(&["1", "2", "3"]).await;
+    let from = scene.subscribe();
+    let held = taken(&from, 1).await;
+    scene.context.get_stream("ORDERS").await.unwrap().purge().await.unwrap();
+    assert!(take(&from, 10).await.unwrap().is_empty());
+    over(held).await;
+    scene.publish(&["4"]).await;
+    assert_eq!(payloads(&taken(&from, 1).await), ["4"]);
+}
