@@ -9,8 +9,8 @@ use postrider_core::{Attempts, Broker, Destination, Error, ErrorKind, Result, Re
 
 use super::burying::DeadLetters;
 use super::handling::Limits;
-use super::plan::{Graveyard, Rules};
 use super::receiver::Receiver;
+use super::rules::{Graveyard, Rules};
 use super::running::Consumer;
 
 const HOUR: Duration = Duration::from_secs(3_600);

@@ -13,6 +13,7 @@ mod plan;
 #[cfg(feature = "processor")]
 mod processing;
 mod receiver;
+mod rules;
 mod running;
 mod setback;
 mod summary;

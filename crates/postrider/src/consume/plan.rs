@@ -4,51 +4,13 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_core::{Attempts, DeadReason, GivenUp, Jitter, Key, MessageId, Place, RetryPolicy, Tick};
+use postrider_core::{DeadReason, GivenUp, Jitter, Tick};
+
+use super::rules::{Arrival, Graveyard, Line, Rules};
 
 /// One message in hand, in the order in which they were taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Number(u64);
-
-/// Messages of one line are handled one after another, in the order in which they were taken.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Line {
-    /// Of its key.
-    Key(Key),
-    /// Of itself and of its repeats, which meet here and not in the inbox.
-    Id(MessageId),
-    /// Of what lies there.
-    Place(Place),
-}
-
-/// Whether there is a place for messages that are given up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Graveyard {
-    Given,
-    /// Nothing is given up: what can't be handled is tried for ever.
-    Nowhere,
-}
-
-/// What the decisions go by.
-#[derive(Debug, Clone)]
-pub(super) struct Rules {
-    pub concurrency: usize,
-    pub window: usize,
-    pub retry: RetryPolicy,
-    pub graveyard: Graveyard,
-    /// How often the broker is told that a message is being worked on; never where it asks for nothing.
-    pub extend_every: Option<Duration>,
-}
-
-/// A message as it came, as far as it matters when it begins.
-#[derive(Debug)]
-pub(super) struct Arrival {
-    pub line: Line,
-    /// How often the broker has delivered it, this time included.
-    pub deliveries: Option<u32>,
-    /// Why it is no message.
-    pub fault: Option<String>,
-}
 
 /// What is to be done now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -213,8 +175,8 @@ impl Plan {
         let line = self.lines.entry(arrival.line.clone()).or_default();
         let standing = if line.is_empty() { Standing::Ready } else { Standing::Behind };
         line.push_back(number);
-        let given_up = self.sentence(&arrival).map(Arc::new);
-        let is_suspect = given_up.is_none() && self.is_suspect(arrival.deliveries);
+        let given_up = self.rules.sentence(&arrival).map(Arc::new);
+        let is_suspect = given_up.is_none() && self.rules.is_suspect(arrival.deliveries);
         let held = Held {
             line: arrival.line,
             standing,
@@ -223,7 +185,7 @@ impl Plan {
             charged: 0,
             setbacks: 0,
             given_up,
-            extend_at: self.next_extension(now),
+            extend_at: self.rules.next_extension(now),
         };
         self.held.insert(number, held);
         self.admit(number);
@@ -273,7 +235,7 @@ impl Plan {
             self.alone = self.alone.filter(|alone| *alone != number);
         }
         held.busy = Busy::No;
-        held.extend_at = self.rules.extend_every.map_or(Tick::FAR, |every| now + every);
+        held.extend_at = self.rules.next_extension(now);
         match end {
             End::Gone => {
                 self.remove(number);
@@ -349,34 +311,6 @@ impl Plan {
         let chosen = self.suspects.iter().nth(place as usize).copied();
         self.alone = chosen;
         chosen
-    }
-
-    /// Why it is given up before it begins: it is no message, or every delivery of it ended in the death of a program.
-    fn sentence(&self, arrival: &Arrival) -> Option<GivenUp> {
-        let before = arrival.deliveries.unwrap_or(1).saturating_sub(1);
-        if let Some(error) = &arrival.fault {
-            return Some(GivenUp { reason: DeadReason::Malformed, attempts: 0, error: error.clone() });
-        }
-        let Attempts::AtMost(attempts) = self.rules.retry.attempts else { return None };
-        let most = attempts.saturating_mul(2).max(attempts.saturating_add(10));
-        if self.rules.graveyard == Graveyard::Nowhere || before < most {
-            return None;
-        }
-        let error = format!(
-            "it was delivered {before} times before, and no delivery came to an end: whoever had it died or lost it each time"
-        );
-        Some(GivenUp { reason: DeadReason::Attempts, attempts: before, error })
-    }
-
-    fn is_suspect(&self, deliveries: Option<u32>) -> bool {
-        match self.rules.retry.attempts {
-            Attempts::AtMost(attempts) => deliveries.is_some_and(|deliveries| deliveries > attempts),
-            Attempts::Unlimited => false,
-        }
-    }
-
-    fn next_extension(&self, now: Tick) -> Tick {
-        self.rules.extend_every.map_or(Tick::FAR, |every| now + every)
     }
 
     fn begin(&mut self, number: Number, busy: Busy) {

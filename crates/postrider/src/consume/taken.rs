@@ -8,7 +8,7 @@ use bytes::Bytes;
 use postrider_core::{Error, ErrorKind, Incoming, Place, Receipt, Result};
 use tokio::time::{sleep, timeout};
 
-use super::plan::{Arrival, Line};
+use super::rules::{Arrival, Line};
 use crate::delivery::Delivery;
 
 /// How long the broker may take to answer one word about a message. What is not answered by then is not known.

@@ -5,6 +5,7 @@
 mod broker;
 mod dead_letters;
 mod failures;
+mod log;
 mod once;
 mod order;
 mod queue;

@@ -1,6 +1,6 @@
 //! The decisions, step by step.
 
-use postrider_core::RetryPolicy;
+use postrider_core::{Attempts, Key, Place, RetryPolicy};
 
 use super::*;
 
