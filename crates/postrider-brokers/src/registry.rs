@@ -94,7 +94,8 @@ pub fn subscribe(config: &SubscriptionConfig) -> Result<Arc<dyn Subscription>> {
 fn subscriber(backends: &[Backend], config: &SubscriptionConfig) -> Result<Subscribe> {
     opener(backends, &config.broker)?;
     find(backends, &config.broker)?.subscribe.ok_or_else(|| {
-        let give: Vec<&str> = backends.iter().filter(|backend| backend.subscribe.is_some()).map(|b| b.schemes[0]).collect();
+        let give: Vec<&str> =
+            backends.iter().filter(|backend| backend.subscribe.is_some()).map(|b| b.schemes[0]).collect();
         let shown = config.broker.shown();
         let text = format!("nothing can be received from {shown}; messages are received from: {}:", give.join(":, "));
         Error::new(ErrorKind::Config, text)

@@ -39,10 +39,10 @@ pub use seams::{
     Accepted, Archive, Attempt, Broker, BrokerProfile, Collection, Confirmation, ConsumerStatus, DeadFilter, DeadGroup,
     DeadReason, DeliveredView, DocumentKey, DocumentProfile, DocumentStore, Draft, DueIndex, Durability, Explained,
     FailedAttempt, Finding, Forgotten, Held, HeldKey, InboxStatus, Incoming, Isolation, LaneStatus, Leases, Level,
-    Measured, MemberStatus, Operator, OrderInBatch, Outcome, Outgoing, Page, PastRow, Place, Position, Pruned, Published,
-    Receipt, Recorded, Records, RefusedFilter, RefusedGroup, RefusedView, Remains, Renewal, Retention, Revision, Room,
-    RowView, Settled, Settlement, Settler, Source, Standing, Store, StoreProfile, StoreStatus, Stored, Subject,
-    Subscription, Version, Wire, WriteError, past_ids,
+    Measured, MemberStatus, Operator, OrderInBatch, Outcome, Outgoing, Page, PastRow, Place, Position, Pruned,
+    Published, Receipt, Recorded, Records, RefusedFilter, RefusedGroup, RefusedView, Remains, Renewal, Retention,
+    Revision, Room, RowView, Settled, Settlement, Settler, Source, Standing, Store, StoreProfile, StoreStatus, Stored,
+    Subject, Subscription, Version, Wire, WriteError, past_ids,
 };
 pub use secret::Secret;
 pub use template::{AllowList, DestinationTemplate, MAX_PLACES, Placeholder, ValuePattern};

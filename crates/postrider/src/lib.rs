@@ -175,6 +175,8 @@ mod enqueue;
 mod error;
 mod idempotency;
 mod inbox;
+#[cfg(any(feature = "processor", feature = "consume"))]
+mod last_words;
 mod migrate;
 mod outbox;
 #[cfg(feature = "processor")]

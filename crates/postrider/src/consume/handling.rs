@@ -1,6 +1,5 @@
 //! One step with one message: what is done with it, and how that ends.
 
-use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +15,7 @@ use super::setback::Setback;
 use super::taken::{Content, Ownership, Taken};
 use super::telemetry;
 use crate::delivery::Delivery;
+use crate::last_words::last_words;
 
 /// How long things may take.
 #[derive(Debug, Clone, Copy)]
@@ -68,15 +68,9 @@ async fn attempt<R: Receiver>(receiver: &R, delivery: &Delivery, limit: Duration
     let running = AssertUnwindSafe(async { receiver.receive(delivery).await }).catch_unwind();
     match timeout(limit, running).await {
         Ok(Ok(result)) => result,
-        Ok(Err(panic)) => Err(Setback::failed(format!("the handler panicked: {}", said(panic.as_ref())))),
+        Ok(Err(panic)) => Err(Setback::failed(format!("the handler panicked: {}", last_words(panic.as_ref())))),
         Err(_) => Err(Setback::failed(format!("the handler took longer than {limit:?}, and was dropped"))),
     }
-}
-
-/// What somebody said who panicked.
-fn said(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a word")
 }
 
 /// Puts it with the dead letters, and acknowledges it when it was accepted there.

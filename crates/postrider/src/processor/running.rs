@@ -1,6 +1,5 @@
 //! One delivery, step by step.
 
-use std::any::Any;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -15,18 +14,20 @@ use postrider_core::{
     Collection, DocumentKey, DocumentStore, Draft, Error, ErrorKind, MessageId, Result, Revision, TOKEN_HEADER,
     Timestamp, Version, WriteError,
 };
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use uuid::Uuid;
 
 use super::builder::ProcessorBuilder;
 use super::entity::{Attempt, Format, Json, State, stamped};
-use super::handler::{Handler, Outputs};
+use super::handler::{EntityKey, Handler, Outputs};
 use super::memory::{Asked, Memory};
 use super::output::Output;
 use super::processed::Processed;
 use super::sending::Outlet;
 use super::tokens::Owner;
 use crate::delivery::Delivery;
+use crate::last_words::last_words;
 
 /// How often a delivery is begun again at once when somebody else wrote the entity in between.
 const TRIES: u32 = 8;
@@ -60,6 +61,22 @@ impl<H: Handler> Processor<H> {
     /// `consumer` is a stable name of what is done with messages, such as `cart`: its documents bear it.
     pub fn builder(consumer: &str, store: Arc<dyn DocumentStore>, handler: H) -> ProcessorBuilder<H> {
         ProcessorBuilder::new(consumer, store, handler)
+    }
+
+    /// The state of an entity, as its last message left it; none where no message has changed it yet.
+    ///
+    /// It is for showing: by the time that it is looked at it may have changed, so that nothing may be written by it. What
+    /// is decided by the state belongs into the handler.
+    ///
+    /// # Errors
+    /// When the store fails, or the document is not one of this handler; `Config` for a name that no document can have.
+    pub async fn state(&self, entity: &EntityKey) -> Result<Option<H::State>> {
+        let key = DocumentKey::new(&self.collection, entity.as_str());
+        let key = key.map_err(|invalid| Error::new(ErrorKind::Config, invalid.to_string()))?;
+        let Some(stored) = self.store.load(&key).await? else { return Ok(None) };
+        let Some(found) = self.format.read(&stored.json)?.state else { return Ok(None) };
+        let state = read(found.state);
+        state.map(Some).map_err(|error| Error::new(ErrorKind::Config, not_its_state(&key)).because(error))
     }
 
     /// Handles one delivery.
@@ -152,6 +169,15 @@ impl<H: Handler> Processor<H> {
     }
 }
 
+/// A state as it is kept; nothing is kept of the default of some.
+fn read<S: DeserializeOwned + Default>(state: Value) -> std::result::Result<S, serde_json::Error> {
+    if state.is_null() { Ok(S::default()) } else { serde_json::from_value(state) }
+}
+
+fn not_its_state(key: &DocumentKey) -> String {
+    format!("the state of {key} is not one of this handler")
+}
+
 fn no_broker() -> String {
     "there are outputs to send, and the processor has no broker: give it one with ProcessorBuilder::broker".to_owned()
 }
@@ -223,18 +249,14 @@ impl<H: Handler> Walk<'_, H> {
         delivery: &Delivery,
         state: Value,
     ) -> std::result::Result<(Value, Vec<postrider_core::Message>), Box<dyn std::error::Error + Send + Sync>> {
-        let mut state: H::State = match state {
-            Value::Null => H::State::default(),
-            state => serde_json::from_value(state)
-                .map_err(|error| format!("the state of {} is not one of this handler: {error}", self.key))?,
-        };
+        let mut state: H::State = read(state).map_err(|error| format!("{}: {error}", not_its_state(self.key)))?;
         let mut out = Outputs::of(self.processor.format.consumer.clone(), delivery.id());
         let running = AssertUnwindSafe(self.processor.handler.handle(&mut state, delivery, &mut out)).catch_unwind();
         let limit = self.processor.handler_timeout;
         match tokio::time::timeout(limit, running).await {
             Ok(Ok(Ok(()))) => {}
             Ok(Ok(Err(error))) => return Err(error.into()),
-            Ok(Err(panic)) => return Err(format!("the handler panicked: {}", said(panic.as_ref())).into()),
+            Ok(Err(panic)) => return Err(format!("the handler panicked: {}", last_words(panic.as_ref())).into()),
             Err(_) => return Err(format!("the handler took longer than {limit:?}").into()),
         }
         let messages = out.into_messages();
@@ -313,12 +335,6 @@ impl<H: Handler> Walk<'_, H> {
             Disposition::TooLarge { limit, actual } => Processed::TooLarge { limit, actual },
         }
     }
-}
-
-/// What somebody said who panicked.
-fn said(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a word")
 }
 
 /// What tells the time.

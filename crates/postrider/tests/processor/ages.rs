@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use postrider::{Message, Processed};
-use postrider_core::{Draft, Revision, Timestamp};
+use postrider::{EntityKey, Message, Processed};
+use postrider_core::{Draft, ErrorKind, Revision, Timestamp};
 use uuid::Uuid;
 
 use crate::scene::{DAY, Mode, NOON, REMEMBERING, Scene};
@@ -130,4 +130,18 @@ async fn a_state_that_the_handler_does_not_know_fails_the_message() {
     scene.store.create(&key, &draft).await.unwrap();
     let processed = scene.processor().process(&scene.delivery("book").await).await;
     assert!(processed.to_string().contains("/7 is not one of this handler"), "{processed}");
+    let error = scene.processor().state(&EntityKey::new("7")).await.err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Config);
+    assert!(error.to_string().contains("/7 is not one of this handler"), "{error}");
+}
+
+#[tokio::test]
+async fn the_state_of_an_entity_is_what_its_last_message_left() {
+    let scene = Scene::new(Mode::InDocument);
+    let cart = EntityKey::new("7");
+    assert!(scene.processor().state(&cart).await.unwrap().is_none());
+    assert!(matches!(scene.processor().process(&scene.delivery("book").await).await, Processed::Applied));
+    assert_eq!(scene.processor().state(&cart).await.unwrap().unwrap().items, ["book"]);
+    let error = scene.processor().state(&EntityKey::new("")).await.err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Config);
 }
