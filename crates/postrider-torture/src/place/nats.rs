@@ -22,7 +22,7 @@ use crate::writers::NUMBER;
 /// The stream that the relays write to.
 pub const STREAM: &str = "TORTURE";
 /// What it takes, and what it takes while it refuses the relays.
-const SUBJECTS: &str = "torture.>";
+pub const SUBJECTS: &str = "torture.>";
 const ELSEWHERE: &str = "refused.>";
 /// The server's shortest: repeats are to be seen, not swallowed.
 const WINDOW: Duration = Duration::from_millis(100);

@@ -1,8 +1,8 @@
 //! Receivers: processes that have the effect of each message in a database of their own, and are killed all the while.
 //!
-//! They read what the relays deliver, through one durable consumer of JetStream. Some messages they leave unacknowledged
-//! although they handled them, so that they come again; some they handle twice at the same time; and a kill hits some between
-//! the commit and the acknowledgement. Processors send an output for one message of four, which a second stage of them
+//! They read what the relays deliver, with the consumer that the product has, through one durable consumer of JetStream. Of some
+//! messages they say that they are not over although they handled them, so that they come again; some they handle twice at
+//! the same time; and a kill hits some between the commit and the acknowledgement. Processors send an output for one message of four, which a second stage of them
 //! receives in the same way. In the end everything that is remembered is forgotten, and both streams are read once more from
 //! their beginnings.
 

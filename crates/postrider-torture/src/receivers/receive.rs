@@ -1,18 +1,18 @@
-//! One receiver, as a process of its own.
+//! One receiver, as a process of its own: the consumer that the product has, over hands that make its life hard.
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use async_nats::ConnectOptions;
+use async_nats::jetstream;
 use async_nats::jetstream::consumer::pull::Config;
-use async_nats::jetstream::consumer::{AckPolicy, PullConsumer};
-use async_nats::jetstream::{self, AckKind};
-use async_nats::{ConnectOptions, HeaderMap};
 use clap::ValueEnum;
-use futures_util::StreamExt;
 use futures_util::future::try_join_all;
-use postrider::{Message, TOKEN_HEADER};
+use postrider::brokers::{self, BrokerConfig, SubscriptionConfig};
+use postrider::consume::{Consumer, Setback};
+use postrider::{CancellationToken, Message, RetryPolicy, Subscription};
 use tokio::time::{sleep, timeout};
 
 use super::hands::{Counter, Done, Hands, connect};
@@ -25,12 +25,14 @@ use crate::random::Random;
 pub const VERB: &str = "receive";
 
 /// How many messages a receiver handles at a time, in each stage.
-const AT_A_TIME: u64 = 3;
-/// How many it asks for ahead: they wait for [`ACK_WAIT`] when it is killed.
-const AHEAD: usize = 16;
-/// An unacknowledged message comes again after this time.
-const ACK_WAIT: Duration = Duration::from_secs(2);
-/// One of so many that were handled is left unacknowledged.
+const AT_A_TIME: usize = 3;
+/// How many it has in hand: they wait for [`HOLD`] when it is killed.
+const IN_HAND: usize = 16;
+/// An unacknowledged message of a receiver that was killed comes again after this time.
+const HOLD: &str = "2s";
+/// How many may be in the hands of all receivers, the killed ones included.
+const OUTSTANDING: u64 = 512;
+/// One of so many that were handled is said to be not over, and comes again.
 const LEFT: u64 = 16;
 /// One of so many is handled twice at the same time.
 const TWICE: u64 = 16;
@@ -68,28 +70,47 @@ type Work = Pin<Box<dyn Future<Output = Fallible<()>>>>;
 /// Receives until it is killed; an error ends it, and another one is started.
 ///
 /// # Errors
-/// When its words make no sense, or the broker or the database is away.
+/// When its words make no sense, or the broker or the database is away at its start.
 pub async fn receive(words: &[String]) -> Fallible<()> {
     let [kind, url, broker, reads, seed] = words else { return Err("receive KIND DATABASE BROKER READS SEED".into()) };
     let place = Place { kind: ConsumerKind::from_str(kind, false)?, url: url.to_owned(), broker: broker.to_owned() };
     let reads = Reads::parse(reads).ok_or("once or again")?;
     let seed = seed.parse()?;
     let mut works: Vec<Work> = Vec::new();
-    for stage in place.kind.stages() {
-        let consumer = consumer(&place, *stage, reads).await?;
+    for (number, stage) in (0..).zip(place.kind.stages()) {
         let counter = match place.kind {
             ConsumerKind::Inbox => None,
             ConsumerKind::Processor | ConsumerKind::KnownIds | ConsumerKind::Token => {
                 Some(Arc::new(Counter::open(&place, *stage).await?))
             }
         };
-        for number in 0..AT_A_TIME {
-            let pair = (hands(&place, counter.as_ref()).await?, hands(&place, counter.as_ref()).await?);
-            works.push(Box::pin(read(consumer.clone(), pair, reads, Random::new(seed, number))));
+        // Each message has two hands at the most.
+        let mut free = Vec::new();
+        for _ in 0..2 * AT_A_TIME {
+            free.push(hands(&place, counter.as_ref()).await?);
         }
+        let desk = Arc::new(Desk { free: Mutex::new(free), random: Mutex::new(Random::new(seed, number)), reads });
+        let handle = move |delivery: postrider::Delivery| {
+            let desk = Arc::clone(&desk);
+            async move { desk.handle(delivery.message).await }
+        };
+        let consumer = Consumer::builder(subscription(&place, *stage, reads)?, handle)
+            .concurrency(AT_A_TIME)
+            .window(IN_HAND)
+            .retry(RetryPolicy { initial: AGAIN, maximum: AGAIN, ..RetryPolicy::default() })
+            .build()?;
+        works.push(Box::pin(async move { Ok(consumer.run(CancellationToken::new()).await.map(drop)?) }));
         works.extend(counter.map(|counter| Box::pin(keep_up(counter)) as Work));
     }
     try_join_all(works).await.map(drop)
+}
+
+fn subscription(place: &Place, stage: Stage, reads: Reads) -> Fallible<Arc<dyn Subscription>> {
+    let broker = BrokerConfig::new(place.broker.as_str())
+        .option("stream", stage.stream())
+        .option("ack_wait", HOLD)
+        .option("max_ack_pending", OUTSTANDING);
+    Ok(brokers::subscribe(&SubscriptionConfig::new(broker, reads.word(), stage.subject()))?)
 }
 
 async fn hands(place: &Place, counter: Option<&Arc<Counter>>) -> Fallible<Hands> {
@@ -99,29 +120,41 @@ async fn hands(place: &Place, counter: Option<&Arc<Counter>>) -> Fallible<Hands>
     })
 }
 
-async fn read(
-    consumer: PullConsumer,
-    (mut one, mut other): (Hands, Hands),
+/// The hands of one stage, and how they are used.
+struct Desk {
+    free: Mutex<Vec<Hands>>,
+    random: Mutex<Random>,
     reads: Reads,
-    mut random: Random,
-) -> Fallible<()> {
-    let mut messages = consumer.stream().max_messages_per_batch(AHEAD).messages().await?;
-    while let Some(delivered) = messages.next().await {
-        let delivered = delivered?;
-        let message = message(&delivered.message).ok_or("a message without an id")?;
-        let done = if random.below(TWICE) == 0 {
-            let both = tokio::join!(one.handle(message.clone()), other.handle(message));
+}
+
+impl Desk {
+    async fn handle(&self, message: Message) -> Fallible<()> {
+        let (twice, left) = self.chance();
+        let done = if twice {
+            let both = tokio::join!(self.with_hands(message.clone()), self.with_hands(message));
             if (both.0?, both.1?) == (Done::Over, Done::Over) { Done::Over } else { Done::Again }
         } else {
-            one.handle(message).await?
+            self.with_hands(message).await?
         };
         match done {
-            Done::Over if reads == Reads::Once && random.below(LEFT) == 0 => {}
-            Done::Over => delivered.ack().await?,
-            Done::Again => delivered.ack_with(AckKind::Nak(Some(AGAIN))).await?,
+            Done::Over if left && self.reads == Reads::Once => Err(Setback::again("it was handled").into()),
+            Done::Over => Ok(()),
+            Done::Again => Err(Setback::again("it is not over").into()),
         }
     }
-    Err("there are no more messages".into())
+
+    fn chance(&self) -> (bool, bool) {
+        let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
+        (random.below(TWICE) == 0, random.below(LEFT) == 0)
+    }
+
+    async fn with_hands(&self, message: Message) -> Fallible<Done> {
+        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut hands = free.ok_or("more messages at a time than hands")?;
+        let done = hands.handle(message).await;
+        self.free.lock().unwrap_or_else(PoisonError::into_inner).push(hands);
+        done
+    }
 }
 
 /// What one round could not do the next one does.
@@ -132,42 +165,16 @@ async fn keep_up(counter: Arc<Counter>) -> Fallible<()> {
     }
 }
 
-/// The message as it was sent, as far as receivers look at it.
-fn message(delivered: &async_nats::Message) -> Option<Message> {
-    let header = |name: &str| {
-        let headers: &HeaderMap = delivered.headers.as_ref()?;
-        Some(headers.get(name)?.as_str())
-    };
-    let mut message = Message::new("received", delivered.payload.clone()).id(header("postrider-id")?.parse().ok()?);
-    if let Some(key) = header("postrider-key") {
-        message = message.key(key);
-    }
-    Some(match header(TOKEN_HEADER) {
-        Some(token) => message.header(TOKEN_HEADER, token),
-        None => message,
-    })
-}
-
-async fn consumer(place: &Place, stage: Stage, reads: Reads) -> Fallible<PullConsumer> {
-    let options = ConnectOptions::new().max_reconnects(None).request_timeout(Some(PATIENCE));
-    let client = options.connect(&place.broker).await?;
-    let stream = jetstream::new(client).get_stream(stage.stream()).await?;
-    let config = Config {
-        durable_name: Some(reads.word().to_owned()),
-        ack_policy: AckPolicy::Explicit,
-        ack_wait: ACK_WAIT,
-        max_ack_pending: 512,
-        ..Config::default()
-    };
-    Ok(stream.get_or_create_consumer(reads.word(), config).await?)
-}
-
 /// Whether every message of a stage's stream is acknowledged.
 ///
 /// # Errors
 /// When the broker cannot be reached.
 pub(super) async fn is_at_the_end(place: &Place, stage: Stage, reads: Reads) -> Fallible<bool> {
-    let mut consumer = consumer(place, stage, reads).await?;
+    let options = ConnectOptions::new().max_reconnects(None).request_timeout(Some(PATIENCE));
+    let client = options.connect(&place.broker).await?;
+    let stream = jetstream::new(client).get_stream(stage.stream()).await?;
+    // The receivers make it.
+    let Ok(mut consumer) = stream.get_consumer::<Config>(reads.word()).await else { return Ok(false) };
     let info = timeout(PATIENCE, consumer.info()).await;
     Ok(matches!(info, Ok(Ok(info)) if info.num_pending == 0 && info.num_ack_pending == 0))
 }

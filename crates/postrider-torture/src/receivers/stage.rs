@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_nats::jetstream::{self, stream::Config};
 
 use crate::Fallible;
-use crate::place::nats::STREAM;
+use crate::place::nats::{STREAM, SUBJECTS};
 
 /// Where outputs go.
 pub const OUTPUT: &str = "outputs.counted";
@@ -35,6 +35,14 @@ impl Stage {
         match self {
             Self::First => STREAM,
             Self::Second => "OUTPUTS",
+        }
+    }
+
+    /// What it reads of that stream.
+    pub const fn subject(self) -> &'static str {
+        match self {
+            Self::First => SUBJECTS,
+            Self::Second => OUTPUT,
         }
     }
 
