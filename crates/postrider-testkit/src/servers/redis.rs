@@ -49,13 +49,22 @@ impl Redis {
         Ok(server)
     }
 
-    /// A server that follows this one.
+    /// A server that follows this one, and has what it has.
     ///
     /// # Errors
-    /// When it does not start.
+    /// When it does not start, or does not follow in time.
     pub async fn replica(&self) -> Result<Self, ServerError> {
         let (primary, login) = (format!("replicaof 127.0.0.1 {}", self.port), format!("masterauth \"{PASSWORD}\""));
-        Self::start_with(&[&primary, &login]).await
+        let replica = Self::start_with(&[&primary, &login]).await?;
+        let until = Instant::now() + PATIENCE;
+        while !replica.ask(&["INFO", "replication"]).await.is_ok_and(|said| said.contains("master_link_status:up")) {
+            if Instant::now() >= until {
+                let doing = "waiting for a replica of Redis to follow".to_owned();
+                return Err(ServerError::Failed { doing, log: replica.process.log_end() });
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        Ok(replica)
     }
 
     /// Its port.
