@@ -80,7 +80,7 @@ impl Shop {
             documents::open(&variable("DOCUMENTS_URL", "s3://carts?region=us-east-1&endpoint=http://127.0.0.1:5000"))
                 .await?;
         store.prepare().await?;
-        let tokens = Tokens::new(store.clone())?;
+        let tokens = Tokens::new(Arc::clone(&store))?;
         let carts = Processor::builder("carts", store, Carts).collection("carts").tokens(tokens.clone()).build()?;
         Ok(Self { tokens, carts })
     }
