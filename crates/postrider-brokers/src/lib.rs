@@ -13,6 +13,10 @@
 //! | `nats://…`, `tls://…` | `nats` | JetStream stored it |
 //! | `kafka://…`, `kafka+ssl://…` | `kafka`, with TLS and SCRAM `kafka-tls` | every replica in sync has it |
 //!
+//! [`subscribe`] is the other direction: it takes part in what a broker gives to a consumer, named and read as
+//! [`SubscriptionConfig`] says. NATS and Kafka give messages; what each of them promises, and what its failures mean, stands in
+//! its module `subscription`.
+//!
 //! A secret option `token` may be given as `token`, as `token_file = "path"` or as `token_env = "NAME"`; it never
 //! appears in errors or in `Debug`. Durations are written `500ms`, `10s`, `2m`, `1h`; sizes `64KiB`, `1MiB`.
 

@@ -111,3 +111,23 @@ async fn a_time_that_is_short_beside_an_answer_is_told() {
     let from = subscribe(&SubscriptionConfig::new(broker, "invoices", "orders.>")).unwrap();
     assert_eq!(telling(&from.check().await.unwrap(), "given to another after 1s").level, Level::Warning);
 }
+
+#[tokio::test]
+async fn a_consumer_that_is_paused_is_told_where_the_server_can_pause_one() {
+    let scene = scene(orders()).await;
+    scene.make(fit()).await;
+    let until = serde_json::json!({ "pause_until": "2100-01-01T00:00:00Z" });
+    let asked = scene.context.request("CONSUMER.PAUSE.ORDERS.invoices", &until).await;
+    let _: serde_json::Value = match asked {
+        Ok(answer) => answer,
+        // A server before 2.11 knows no such question.
+        Err(error) => {
+            assert!(scene.is_older([2, 11, 0]), "{error}");
+            return;
+        }
+    };
+    assert_eq!(telling(&findings(&scene).await, "it is paused").level, Level::Warning);
+    scene.publish(&["x"]).await;
+    let from = scene.subscribe();
+    assert!(crate::scene::take(&from, 1).await.unwrap().is_empty());
+}

@@ -7,7 +7,7 @@ use postrider_core::{Error, ErrorKind, Finding, Level, Result};
 use super::durable::{self, Found};
 use super::question::Desk;
 use super::reading::Reading;
-use super::shape::Shape;
+use super::shape::Consumer;
 use super::stream::{self, Stream};
 use super::subjects::{covers, meet};
 use crate::nats::findings;
@@ -22,7 +22,7 @@ pub(super) async fn look(settings: &Settings, reading: &Reading, desk: &mut Desk
     findings::version(settings, &desk.context.client(), &mut found);
     let name = stream::name(settings, reading, desk).await?;
     let consumer = match durable::find(settings, reading, desk, &name).await? {
-        Found::There(shape) => Some(shape),
+        Found::There(consumer) => Some(consumer),
         Found::Missing => {
             durable::may_make(reading, desk, &name).await?;
             None
@@ -106,7 +106,7 @@ fn of_stream(
     Ok(())
 }
 
-fn of_consumer(settings: &Settings, reading: &Reading, shape: Option<&Shape>, findings: &mut Vec<Finding>) {
+fn of_consumer(settings: &Settings, reading: &Reading, consumer: Option<&Consumer>, findings: &mut Vec<Finding>) {
     let mut say = |level: Level, found: String, advice: String| {
         findings.push(Finding { level, subject: format!("consumer {}", reading.consumer), found, advice });
     };
@@ -117,9 +117,13 @@ fn of_consumer(settings: &Settings, reading: &Reading, shape: Option<&Shape>, fi
         );
         say(Level::Warning, found, "raise ack_wait, or lower timeout, until it is twice as long".to_owned());
     }
-    let Some(shape) = shape else {
+    let Some(Consumer { config: shape, paused }) = consumer else {
         return say(Level::Good, "it is not there yet: the first take makes it".to_owned(), String::new());
     };
+    if *paused {
+        let advice = "resume it with nats consumer resume, or wait until its time is over";
+        say(Level::Warning, "it is paused: nothing comes for a while".to_owned(), advice.to_owned());
+    }
     if shape.deliver_policy != "all" {
         let found =
             format!("it does not begin at the stream's first message: its deliver_policy is {}", shape.deliver_policy);

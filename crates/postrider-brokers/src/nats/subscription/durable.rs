@@ -16,7 +16,7 @@ const SEVERAL: (i64, i64, i64) = (2, 10, 0);
 /// What became of looking for a consumer.
 pub(super) enum Found {
     /// It is there, and fit.
-    There(Box<Shape>),
+    There(Box<Consumer>),
     /// There is none, in a stream that is there.
     Missing,
 }
@@ -30,7 +30,7 @@ pub(super) async fn find(settings: &Settings, reading: &Reading, desk: &mut Desk
     let subject = format!("CONSUMER.INFO.{stream}.{}", reading.consumer);
     let answer: Answer<Consumer> = desk.ask(&subject, &json!({})).await?;
     match answer {
-        Ok(found) => fit(settings, reading, desk, stream, found.config).await,
+        Ok(found) => fit(settings, reading, desk, stream, found).await,
         Err(error) if error.error_code() == ErrorCode::CONSUMER_NOT_FOUND => Ok(Found::Missing),
         Err(error) if error.code() == 404 => Err(stream::missing(settings, reading, stream)),
         Err(error) => Err(desk.refused(&format!("looking for the consumer {:?}", reading.consumer), &error)),
@@ -48,7 +48,7 @@ pub(super) async fn make(settings: &Settings, reading: &Reading, desk: &mut Desk
         Ok(made) => {
             let consumer = &reading.consumer;
             tracing::info!(broker = %settings.shown, stream, consumer, "the durable consumer was not there and is made");
-            fit(settings, reading, desk, stream, made.config).await?
+            fit(settings, reading, desk, stream, made).await?
         }
         // Of another process that made another one at the same time; what is different about it is told.
         Err(error)
@@ -62,7 +62,7 @@ pub(super) async fn make(settings: &Settings, reading: &Reading, desk: &mut Desk
         Err(error) => return Err(unmade(reading, desk, stream, &error)),
     };
     match found {
-        Found::There(shape) => Ok(*shape),
+        Found::There(consumer) => Ok(consumer.config),
         Found::Missing => Err(gone(settings, reading, stream)),
     }
 }
@@ -113,7 +113,14 @@ fn several(settings: &Settings, reading: &Reading, desk: &Desk<'_>) -> Result<()
 }
 
 /// Demands that what is there loses nothing.
-async fn fit(settings: &Settings, reading: &Reading, desk: &mut Desk<'_>, stream: &str, shape: Shape) -> Result<Found> {
+async fn fit(
+    settings: &Settings,
+    reading: &Reading,
+    desk: &mut Desk<'_>,
+    stream: &str,
+    consumer: Consumer,
+) -> Result<Found> {
+    let shape = &consumer.config;
     let mut differences = shape.differences(reading);
     if !shape.reads_the_same(reading, &[]) {
         let subjects = stream::look(settings, reading, desk, stream).await?.config.subjects;
@@ -124,7 +131,7 @@ async fn fit(settings: &Settings, reading: &Reading, desk: &mut Desk<'_>, stream
         }
     }
     if differences.is_empty() {
-        return Ok(Found::There(Box::new(shape)));
+        return Ok(Found::There(Box::new(consumer)));
     }
     let text = format!(
         "the consumer {:?} of the stream {stream:?} at {} is another one: {}; nobody else's consumer is changed from here: set \

@@ -49,8 +49,8 @@ pub(super) enum Step {
     Gone(String),
     /// No request of this kind is answered, in the server's words.
     Refused(String),
-    /// The connection does not bring it any more.
-    Broken,
+    /// No word of it came in its time.
+    Silent,
 }
 
 /// A request that was sent.
@@ -177,7 +177,7 @@ impl Pull {
                     return Ok(Step::On);
                 }
                 self.forget();
-                return Ok(Step::Broken);
+                return Ok(Step::Silent);
             }
         };
         match message {

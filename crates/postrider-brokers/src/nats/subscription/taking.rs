@@ -47,7 +47,7 @@ impl Taking {
         // which it is ours, and what is nearly another's is left to come again.
         let (moment, stale) = (MOMENT.min(reading.ack_wait / 4), reading.ack_wait * 3 / 4);
         let until = Instant::now() + moment;
-        let (mut asked, mut lulled, mut silent, mut pause) = (false, false, None, PAUSE);
+        let (mut asked, mut lulled, mut gone, mut pause) = (false, false, None, PAUSE);
         loop {
             if lulled || !self.pull.is_asking() || self.pull.len() >= at_most {
                 let taken = self.pull.take(at_most, stale);
@@ -64,7 +64,7 @@ impl Taking {
                 }
                 let left = until.saturating_duration_since(Instant::now());
                 if asked && left < TURN {
-                    return silent.map_or(Ok(Vec::new()), Err);
+                    return gone.map_or(Ok(Vec::new()), Err);
                 }
                 let client = desk.context.client();
                 self.pull.ask(&client, &desk.watch, bound, at_most, (left, settings.timeout)).await?;
@@ -79,7 +79,7 @@ impl Taking {
                 Ok(Step::Ended | Step::TooLarge) => pause = PAUSE,
                 Ok(Step::Busy) => pause = TURN,
                 Ok(Step::Gone(words)) => {
-                    silent = Some(unfit(settings, reading, bound, ErrorKind::Unavailable, &words));
+                    gone = Some(unfit(settings, reading, bound, ErrorKind::Unavailable, &words));
                     self.bound = None;
                 }
                 Ok(Step::Refused(words)) => {
@@ -87,7 +87,7 @@ impl Taking {
                     self.bound = None;
                     return Err(error);
                 }
-                Ok(Step::Broken) if first => {
+                Ok(Step::Silent) if first => {
                     let error = unfit(settings, reading, bound, ErrorKind::Unavailable, "no word of it in time");
                     self.bound = None;
                     // Of a consumer that was deleted meanwhile, an old server says nothing to those who wait.
@@ -96,7 +96,7 @@ impl Taking {
                 }
                 Err(broken) if first => return Err(desk.broken(&bound.next, &broken)),
                 // What came before it is given first.
-                Ok(Step::Broken) | Err(_) => lulled = true,
+                Ok(Step::Silent) | Err(_) => lulled = true,
             }
         }
     }
@@ -110,7 +110,7 @@ impl Taking {
         self.bound = None;
         let stream = stream::name(settings, reading, desk).await?;
         let shape = match durable::find(settings, reading, desk, &stream).await? {
-            Found::There(shape) => *shape,
+            Found::There(consumer) => consumer.config,
             // Said once, for somebody to see it: who reads everything anew must know why.
             Found::Missing if std::mem::take(&mut self.was_there) => {
                 return Err(durable::gone(settings, reading, &stream));
