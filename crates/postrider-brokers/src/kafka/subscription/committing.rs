@@ -51,6 +51,11 @@ fn round(membership: &Membership) -> bool {
         return true;
     }
     let Some(consumer) = membership.consumer() else { return false };
+    // Out of the group, it would speak as nobody, which a group without members believes: the position of an owner in between
+    // would be gone. Whoever gives the partitions away tells those who wait.
+    if consumer.assignment_lost() {
+        return false;
+    }
     match deliver(membership, &consumer, &due) {
         Ok(()) => true,
         // One that is refused must not hold back the others.

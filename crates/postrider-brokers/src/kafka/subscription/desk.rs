@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use postrider_core::{Error, ErrorKind, Result};
+use postrider_core::{Error, Result};
 use tokio::sync::{Notify, oneshot};
 
-use super::offsets::Book;
 use super::record::{Partition, Record};
+use super::seat::{Left, Seat, fenced};
 
 /// The partitions that are ours. Nothing here waits for anything.
 #[derive(Debug, Default)]
@@ -27,23 +27,6 @@ struct State {
     weight: usize,
     /// Which partition is the first at the next taking.
     turn: usize,
-}
-
-/// One partition, from when it was given to us until it is taken away.
-#[derive(Debug)]
-struct Seat {
-    assignment: u64,
-    book: Book,
-    /// What came and is in nobody's hands, by offset: what was given back stands where it stood.
-    waiting: BTreeMap<i64, Arc<Record>>,
-    watchers: Vec<Watcher>,
-}
-
-/// Who waits for the broker to record that a message is over.
-#[derive(Debug)]
-struct Watcher {
-    offset: i64,
-    told: oneshot::Sender<Result<()>>,
 }
 
 /// A message in somebody's hands.
@@ -73,15 +56,6 @@ pub(super) struct Due {
     assignment: u64,
 }
 
-/// A partition that was taken away: nothing of it is ours any more, but for its last position.
-#[derive(Debug)]
-pub(super) struct Left {
-    pub(super) partition: Partition,
-    /// What is to be recorded of it, if anything.
-    pub(super) position: Option<i64>,
-    watchers: Vec<Watcher>,
-}
-
 impl Desk {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -97,9 +71,7 @@ impl Desk {
         let state = &mut *self.state();
         for partition in partitions {
             state.given += 1;
-            let seat =
-                Seat { assignment: state.given, book: Book::default(), waiting: BTreeMap::new(), watchers: Vec::new() };
-            if let Some(old) = state.seats.insert(partition.clone(), seat) {
+            if let Some(old) = state.seats.insert(partition.clone(), Seat::new(state.given)) {
                 state.weight = state.weight.saturating_sub(old.weight());
                 old.leave(partition).fence();
             }
@@ -134,13 +106,26 @@ impl Desk {
         self.state().seats.keys().any(|partition| *partition.topic == *topic)
     }
 
+    /// Notes that the client went on at another offset than it was at, in some partition.
+    pub(super) fn began_anew(&self) {
+        self.state().seats.values_mut().for_each(|seat| seat.may_begin_anew = true);
+    }
+
     /// Takes in a record. One of a partition that is not ours, or that was here before, is dropped.
     pub(super) fn arrived(&self, record: Record) {
         let weight = record.weight();
         let state = &mut *self.state();
         let Some(seat) = state.seats.get_mut(&record.partition) else { return };
         if !seat.book.enter(record.offset) {
-            return;
+            if !seat.may_begin_anew {
+                return;
+            }
+            // The log is another one than it was: what is in hand of the old one has no position in it.
+            state.given += 1;
+            let old = std::mem::replace(seat, Seat::new(state.given));
+            state.weight = state.weight.saturating_sub(old.weight());
+            old.leave(record.partition.clone()).fence();
+            seat.book.enter(record.offset);
         }
         seat.waiting.insert(record.offset, Arc::new(record));
         state.weight += weight;
@@ -225,9 +210,7 @@ impl Desk {
         if seat.book.position().is_none_or(|position| offset >= position) {
             return Ok(Noted::Later);
         }
-        let (told, hears) = oneshot::channel();
-        seat.watchers.push(Watcher { offset, told });
-        Ok(Noted::Soon(hears))
+        Ok(Noted::Soon(seat.watch(offset)))
     }
 
     /// The positions that are not recorded yet, one of each partition.
@@ -267,51 +250,10 @@ fn ours<'s>(seats: &'s mut BTreeMap<Partition, Seat>, partition: &Partition, ass
     seat.ok_or_else(|| fenced(partition))
 }
 
-impl Seat {
-    fn weight(&self) -> usize {
-        self.waiting.values().map(|record| record.weight()).sum()
-    }
-
-    /// Tells those who wait for what lies before a position.
-    fn tell(&mut self, position: i64, result: impl Fn() -> Result<()>) {
-        for watcher in self.watchers.extract_if(.., |watcher| watcher.offset < position) {
-            // Who waits no longer need not know.
-            let _ = watcher.told.send(result());
-        }
-    }
-
-    fn leave(self, partition: Partition) -> Left {
-        Left { partition, position: self.book.unrecorded(), watchers: self.watchers }
-    }
-}
-
-impl Left {
-    /// Tells those who wait that the broker recorded its last position.
-    pub(super) fn recorded(self) {
-        for watcher in self.watchers {
-            let _ = watcher.told.send(Ok(()));
-        }
-    }
-
-    /// Tells those who wait that it is another member's.
-    pub(super) fn fence(self) {
-        for watcher in self.watchers {
-            let _ = watcher.told.send(Err(fenced(&self.partition)));
-        }
-    }
-}
-
-/// What was taken is another member's by now.
-fn fenced(partition: &Partition) -> Error {
-    let text = format!(
-        "partition {} of the topic {:?} was given to another member of the consumer; the message comes again there",
-        partition.number, partition.topic
-    );
-    Error::new(ErrorKind::Fenced, text)
-}
-
 #[cfg(test)]
 mod tests {
+    use postrider_core::ErrorKind;
+
     use super::*;
 
     fn partition(number: i32) -> Partition {
@@ -406,6 +348,22 @@ mod tests {
         assert!(fenced(desk.holds(&old[1])) && fenced(desk.over(&old[1]).map(drop)));
         assert!(fenced(desk.back(old.remove(1))));
         assert_eq!(places(&take(&desk, 9)), [(0, 6)]);
+    }
+
+    #[test]
+    fn a_log_that_begins_anew_is_read_from_its_beginning() {
+        let desk = desk(&[0], &[(0, 5), (0, 6), (0, 7)]);
+        let old = take(&desk, 2);
+        desk.began_anew();
+        for offset in [0, 1] {
+            desk.arrived(Record::test("orders", 0, offset, None, Some(b"new")));
+        }
+        let fenced = desk.over(&old[0]).unwrap_err();
+        assert_eq!(fenced.kind(), ErrorKind::Fenced);
+        let new = take(&desk, 9);
+        assert_eq!((places(&new), desk.weight()), (vec![(0, 0), (0, 1)], 0));
+        assert!(matches!(desk.over(&new[0]), Ok(Noted::Soon(_))));
+        assert_eq!(desk.due().iter().map(|due| due.position).collect::<Vec<_>>(), [1]);
     }
 
     #[test]

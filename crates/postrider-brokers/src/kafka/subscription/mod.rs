@@ -31,7 +31,8 @@
 //! **Does not promise**: that messages survive their retention: what Kafka deleted before it was read is lost. It is told in
 //! the log as an error, in [`check`](Subscription::check) while the position is behind what is left, and reading goes on with the
 //! oldest that is left. Of a compacted topic only the last message of a key is sure to be read. An unclean election may take
-//! back messages that were read. The end of a transaction is a record that nobody sees: tools may show a lag of 1 for ever.
+//! back messages that were read. A transaction that its producer left open holds back what is behind it in the partition until
+//! the cluster ends it. The end of a transaction is a record that nobody sees: tools may show a lag of 1 for ever.
 //!
 //! **What is a message**: the payload is unchanged; a tombstone is an empty one. `postrider-*` headers and `content-type` are read
 //! as they were sent; a message of another producer has the topic of Kafka, the key of Kafka, and an id made of its place
@@ -69,6 +70,7 @@ mod rebalancing;
 mod receipt;
 mod record;
 mod refusals;
+mod seat;
 mod settings;
 
 use std::fmt;

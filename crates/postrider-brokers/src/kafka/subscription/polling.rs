@@ -30,6 +30,7 @@ const OLD: Duration = Duration::from_secs(60);
 
 /// Stays in the group until the member leaves, with as many clients as that takes.
 pub(super) fn run(membership: &Arc<Membership>) {
+    let _end = End(membership);
     let topics: Vec<Arc<str>> = membership.settings.topics.iter().map(|topic| topic.as_str().into()).collect();
     while !membership.is_leaving() {
         match join(membership) {
@@ -41,7 +42,22 @@ pub(super) fn run(membership: &Arc<Membership>) {
         }
         membership.rest(AGAIN);
     }
-    membership.end();
+}
+
+/// The end of the thread, in good order or not: nobody waits for what nobody does.
+struct End<'m>(&'m Membership);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let (broker, group) = (&self.0.settings.shown, &self.0.settings.group);
+            tracing::error!(%broker, %group, "the thread that receives ended unexpectedly: nothing more is received");
+            self.0.show(None);
+            self.0.leave();
+        }
+        self.0.desk.leave_all();
+        self.0.end();
+    }
 }
 
 /// Makes a client that joins the group. Nothing is connected yet.
@@ -60,7 +76,7 @@ fn join(membership: &Arc<Membership>) -> Result<Arc<Consumer>> {
 
 /// Takes in what comes, until the member leaves or the client can do no more.
 fn serve(membership: &Membership, consumer: &Consumer, topics: &[Arc<str>]) {
-    let mut brake = Brake::default();
+    let mut brake = Brake::new(membership.settings.marks());
     while !membership.is_leaving() {
         if membership.silence() > HANGS {
             std::thread::sleep(WAIT);
@@ -111,19 +127,25 @@ fn end(membership: &Membership, mut consumer: Arc<Consumer>) {
 }
 
 /// What keeps the client from fetching more than is taken.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Brake {
+    /// Bytes at which the client is told to stop, and those at which it goes on.
+    high: usize,
+    low: usize,
     /// The partitions that the client was told to stop, each as it was given to us.
     stopped: BTreeSet<(Partition, u64)>,
 }
 
 impl Brake {
+    fn new((high, low): (usize, usize)) -> Self {
+        Self { high, low, stopped: BTreeSet::new() }
+    }
+
     /// Stops and restarts the client, by what waits here. Whether it is stopped.
     fn pull(&mut self, membership: &Membership, consumer: &Consumer) -> bool {
-        let (high, low) = membership.settings.marks();
         let weight = membership.desk.weight();
         let was = membership.is_full.load(Ordering::SeqCst);
-        let is = if was { weight > low } else { weight >= high };
+        let is = if was { weight > self.low } else { weight >= self.high };
         if !was && !is {
             return false;
         }

@@ -30,9 +30,11 @@ impl ClientContext for Member {
         if is_loss(level, facility, text) {
             tracing::error!(
                 broker = %self.membership.settings.shown, group = %self.membership.settings.group,
-                "MESSAGES ARE LOST: Kafka deleted some before this consumer had read them, and it goes on with the oldest that \
-                 is left; raise retention.ms and retention.bytes of the topic, or read faster ({text})"
+                "MESSAGES WERE LOST: what this consumer was to read next is not in the topic any more. Kafka deleted it before it \
+                 was read (raise retention.ms and retention.bytes, or read faster), or the topic was made anew or lost its \
+                 end. Reading goes on with the oldest that is there ({text})"
             );
+            self.membership.desk.began_anew();
         }
         self.membership.listener.log(level, facility, text);
     }
