@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use postrider_core::{Incoming, Message, MessageId, Published, Result, Subscription};
+use postrider_core::{ErrorKind, Incoming, Message, MessageId, Published, Result, Subscription};
 
 use super::Harness;
 use crate::suites::broker::outgoing;
@@ -80,8 +80,8 @@ pub(super) fn ids(taken: &[Incoming]) -> Vec<MessageId> {
     taken.iter().map(|incoming| read(incoming).id).collect()
 }
 
-/// Takes and acknowledges, whatever fails meanwhile, until each of these messages came at least once and was acknowledged;
-/// gives how often each came. Another message than these fails the case.
+/// Takes and acknowledges, whatever fails meanwhile, until each of these messages came at least once and was acknowledged, or
+/// nobody knows whether it was; gives how often each came. Another message than these fails the case.
 pub(super) async fn drained(
     harness: &Harness,
     from: &Arc<dyn Subscription>,
@@ -112,7 +112,9 @@ pub(super) async fn drained_among(
             assert_eq!(known.map(|message| &message.payload), Some(&read(&incoming).payload), "{incoming:?}");
             *came.entry(id).or_default() += 1;
             let said = tokio::time::timeout(harness.deadline(), incoming.receipt.acknowledge()).await;
-            if said.expect("acknowledging did not end").is_ok() {
+            let said = said.expect("acknowledging did not end");
+            // Where that is not known, it may have been heard: then it does not come again.
+            if said.is_ok() || said.is_err_and(|error| error.kind() == ErrorKind::Unknown) {
                 left.retain(|message| message.id != id);
             }
         }
