@@ -47,6 +47,8 @@ struct State {
 #[derive(Debug, Default, Clone)]
 pub struct Seen {
     pub acknowledged: Vec<String>,
+    /// How many were asked for, recorded or not.
+    pub acknowledgements: usize,
     pub released: Vec<String>,
     pub extended: Vec<String>,
     pub dropped: Vec<String>,
@@ -237,6 +239,7 @@ fn fenced() -> Error {
 impl Receipt for Slip {
     async fn acknowledge(self: Box<Self>) -> Result<()> {
         let mut state = self.queue.state();
+        state.seen.acknowledgements += 1;
         if self.is_fenced(&state) {
             return Err(fenced());
         }

@@ -172,9 +172,17 @@ impl Scene {
 
     pub async fn stopped(self) -> ConsumeSummary {
         self.stop.cancel();
-        self.running.await.unwrap().unwrap()
+        self.ended().await.unwrap()
+    }
+
+    /// What came of it, when it ends.
+    pub async fn ended(self) -> Result<ConsumeSummary> {
+        timeout(LONGEST, self.running).await.unwrap().unwrap()
     }
 }
+
+/// How long anything may take; the clock of most tests stands still while they work.
+const LONGEST: Duration = Duration::from_secs(7_200);
 
 /// Waits until something is so.
 pub async fn until(is_so: impl Fn() -> bool) {
@@ -183,7 +191,7 @@ pub async fn until(is_so: impl Fn() -> bool) {
             sleep(Duration::from_millis(5)).await;
         }
     };
-    timeout(Duration::from_secs(7_200), waiting).await.unwrap();
+    timeout(LONGEST, waiting).await.unwrap();
 }
 
 /// The places of some payloads in a list, each of which must be there.

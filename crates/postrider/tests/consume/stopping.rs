@@ -34,7 +34,7 @@ async fn on_stop_what_runs_comes_to_its_end_and_what_was_not_begun_is_given_back
     scene.stop.cancel();
     until(|| queue.seen().released.len() == 2).await;
     queue.put("", "late");
-    let summary = scene.running.await.unwrap().unwrap();
+    let summary = scene.ended().await.unwrap();
     assert!(start.elapsed() <= 9 * SECOND, "it does not wait for the pause of a retry: {:?}", start.elapsed());
     let seen = queue.seen();
     assert_eq!(seen.acknowledged, ["runs"]);
