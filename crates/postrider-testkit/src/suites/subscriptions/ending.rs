@@ -6,7 +6,10 @@ use std::time::{Duration, Instant};
 
 use postrider_core::{Incoming, MessageId, Subscription};
 
-use super::hands::{comes_next, drained, drained_among, ids, numbered, over, publish, quiet, read, take, taken, tried};
+use super::hands::{
+    comes_next, drained, drained_among, either, ids, numbered, over, publish, quiet, read, take, taken, tried,
+};
+use super::sharing::settle;
 use super::{Harness, message};
 
 /// How long a message stays with who took it; where it stays as long as they live, a moment.
@@ -60,22 +63,11 @@ pub(super) async fn what_was_released_comes_again_at_once(harness: Harness) {
     let released = message("released");
     publish(&harness, std::slice::from_ref(&released)).await;
     // Whichever of them the broker chooses.
-    let until = Instant::now() + harness.patience();
-    let either = async || {
-        loop {
-            assert!(Instant::now() < until, "it did not come");
-            for from in [&one, &other] {
-                if let Some(incoming) = take(&harness, from, 1).await.pop() {
-                    return incoming;
-                }
-            }
-        }
-    };
-    let incoming = either().await;
+    let incoming = either(&harness, [&one, &other]).await;
     assert_eq!(read(&incoming).id, released.id);
     let began = Instant::now();
     incoming.receipt.release().await.expect("it is given back");
-    let again = either().await;
+    let again = either(&harness, [&one, &other]).await;
     let waited = began.elapsed();
     assert!(one.hold().is_none_or(|hold| waited < hold), "it came back after {waited:?}");
     assert_eq!(read(&again).id, released.id);
@@ -88,9 +80,12 @@ pub(super) async fn what_was_released_comes_again_at_once(harness: Harness) {
 
 pub(super) async fn what_is_extended_stays_where_it_is(harness: Harness) {
     let (one, other) = (harness.subscribe("reader"), harness.subscribe("reader"));
+    // A broker that divides what there is among its members may give to who comes later what another one has in hand.
+    settle(&harness, "reader", [&one, &other]).await;
     let long = message("long");
     publish(&harness, std::slice::from_ref(&long)).await;
-    let held = comes_next(&harness, &one, &long).await;
+    let held = either(&harness, [&one, &other]).await;
+    assert_eq!(read(&held).id, long.id);
     let until = Instant::now() + hold(&one) * 5 / 2;
     let mut next = Instant::now();
     while Instant::now() < until {

@@ -62,6 +62,19 @@ pub(super) async fn taken(harness: &Harness, from: &Arc<dyn Subscription>, count
     all
 }
 
+/// Takes from both in turn until something came to either.
+pub(super) async fn either(harness: &Harness, both: [&Arc<dyn Subscription>; 2]) -> Incoming {
+    let until = Instant::now() + harness.patience();
+    loop {
+        assert!(Instant::now() < until, "nothing came to either in {:?}", harness.patience());
+        for from in both {
+            if let Some(incoming) = take(harness, from, 1).await.pop() {
+                return incoming;
+            }
+        }
+    }
+}
+
 /// The message of what came, demanding that there is one.
 pub(super) fn read(incoming: &Incoming) -> &Message {
     incoming.message.as_ref().unwrap_or_else(|error| panic!("what lies at {} was not read: {error}", incoming.place))

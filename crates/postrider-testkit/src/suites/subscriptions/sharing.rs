@@ -33,7 +33,7 @@ fn working(
 }
 
 /// Takes from both, which gives nothing yet, until who reads what is settled.
-async fn settle(harness: &Harness, both: [&Arc<dyn Subscription>; 2]) {
+pub(super) async fn settle(harness: &Harness, consumer: &str, both: [&Arc<dyn Subscription>; 2]) {
     let once = async || {
         let (one, two) = tokio::join!(take(harness, both[0], 1), take(harness, both[1], 1));
         assert!(one.is_empty() && two.is_empty(), "something came before it was published");
@@ -46,14 +46,14 @@ async fn settle(harness: &Harness, both: [&Arc<dyn Subscription>; 2]) {
         }
     };
     tokio::select! {
-        () = harness.settled("shared", 2) => {}
+        () = harness.settled(consumer, 2) => {}
         () = again => {}
     }
 }
 
 pub(super) async fn two_of_one_consumer_share_what_there_is(harness: Harness) {
     let (one, two) = (harness.subscribe("shared"), harness.subscribe("shared"));
-    settle(&harness, [&one, &two]).await;
+    settle(&harness, "shared", [&one, &two]).await;
     let messages: Vec<_> =
         numbered("message", 200).into_iter().enumerate().map(|(n, m)| m.key(format!("key {}", n % 40))).collect();
     let all = Arc::new(AtomicUsize::new(0));
