@@ -122,7 +122,10 @@ struct Probe {
 
 impl fmt::Debug for KafkaSubscription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KafkaSubscription").field("settings", &self.settings).finish_non_exhaustive()
+        f.debug_struct("KafkaSubscription")
+            .field("settings", &self.settings)
+            .field("bytes_waiting", &self.membership.desk.weight())
+            .finish_non_exhaustive()
     }
 }
 
