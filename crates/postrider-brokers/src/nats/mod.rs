@@ -14,8 +14,8 @@
 //! `check` reports what weakens an acknowledgement (memory storage, one replica of a cluster, old servers).
 //!
 //! **What is sent**: to the subject that the destination names (the default is the topic), the payload unchanged, the
-//! user's headers, `Content-Type`, the `postrider-*` headers, `Nats-Msg-Id`, and `Nats-Expected-Stream` where the option
-//! `stream` is set. A message can't set headers that begin with `Nats-`: it is rejected. So is one that is larger, with
+//! user's headers, `Content-Type`, the `postrider-*` headers, `Nats-Msg-Id` (not of a dead letter, which would be dropped by a
+//! stream that took its message a moment ago), and `Nats-Expected-Stream` where the option `stream` is set. A message can't set headers that begin with `Nats-`: it is rejected. So is one that is larger, with
 //! its headers, than the server's `max_payload`.
 //!
 //! **What failures mean**

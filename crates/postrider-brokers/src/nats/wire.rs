@@ -53,7 +53,10 @@ pub(super) fn publish(settings: &Settings, outgoing: &Outgoing) -> Result<Publis
     for (name, value) in outgoing.wire_headers() {
         headers.insert(HeaderName::from_static(name), header_value(name, value)?);
     }
-    headers.insert(NATS_MESSAGE_ID, header_value("Nats-Msg-Id", message.id.to_string())?);
+    // A stream that took the message a moment ago would drop its dead letter for a repeat of it.
+    if outgoing.given_up.is_none() {
+        headers.insert(NATS_MESSAGE_ID, header_value("Nats-Msg-Id", message.id.to_string())?);
+    }
     if let Some(stream) = &settings.stream {
         headers.insert(NATS_EXPECTED_STREAM, header_value("Nats-Expected-Stream", stream.clone())?);
     }
@@ -83,7 +86,7 @@ fn no_header(name: &str) -> Error {
 mod tests {
     use std::sync::Arc;
 
-    use postrider_core::{Attempt, Lane, Message, Term};
+    use postrider_core::{Attempt, DeadReason, GivenUp, Lane, Message, Term};
 
     use super::*;
     use crate::config::BrokerConfig;
@@ -94,6 +97,25 @@ mod tests {
             assert_eq!(header_value("x", bad.to_owned()).unwrap_err().kind(), ErrorKind::Rejected);
         }
         assert_eq!(header_value("x", "ü b".to_owned()).unwrap().as_str(), "ü b");
+    }
+
+    #[test]
+    fn a_dead_letter_is_no_repeat_of_its_message() {
+        let settings = Settings::parse(&BrokerConfig::new("nats://a")).unwrap();
+        let given_up = GivenUp { reason: DeadReason::Attempts, attempts: 9, error: "refused".to_owned() };
+        let sent = |given_up: Option<GivenUp>| {
+            let outgoing = Outgoing {
+                message: Arc::new(Message::new("t", "x")),
+                destination: Destination::new("t"),
+                attempt: Attempt(1),
+                lane: Lane(0),
+                term: Term(1),
+                given_up: given_up.map(Arc::new),
+            };
+            let published = publish(&settings, &outgoing).unwrap().outbound_message("t");
+            published.headers.unwrap().get(NATS_MESSAGE_ID).is_some()
+        };
+        assert!(sent(None) && !sent(Some(given_up)));
     }
 
     #[test]

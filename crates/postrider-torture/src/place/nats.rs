@@ -200,7 +200,7 @@ async fn read_on(client: &Client, recorder: &Recorder, read: &AtomicU64) -> Fall
         let stamp = info.published.unix_timestamp_nanos() / 1000;
         let key = header("postrider-key");
         let delivered = Delivered {
-            id: header("Nats-Msg-Id").parse().unwrap_or_default(),
+            id: header("postrider-id").parse().unwrap_or_default(),
             at: recorder.clock.of_wall(stamp),
             lane: header("postrider-lane").parse().unwrap_or(u16::MAX),
             term: header("postrider-term").parse().unwrap_or(-1),
