@@ -124,6 +124,13 @@ impl ObjectOptions {
             }
         }
         let own = |(name, _): &(String, String)| name.starts_with(service.variables());
+        let variables: Vec<(String, String)> = variables.into_iter().filter(own).collect();
+        if let Some(name) = variables.iter().find_map(unfit) {
+            let text = format!(
+                "the variable {name} has a line break or another character that no credential has; set it without"
+            );
+            return Err(Error::new(ErrorKind::Config, text));
+        }
         Ok(Self {
             service,
             bucket,
@@ -133,7 +140,7 @@ impl ObjectOptions {
             endpoint,
             timeout: Duration::from_secs(timeout),
             tombstones,
-            variables: variables.into_iter().filter(own).collect(),
+            variables,
         })
     }
 
@@ -142,6 +149,12 @@ impl ObjectOptions {
         let at = self.endpoint.as_ref().map(|endpoint| format!(" at {endpoint}")).unwrap_or_default();
         format!("{}://{}{at}", self.service.name(), self.bucket)
     }
+}
+
+/// The name of a credential that can't stand in a header, where the client would put it without a look.
+fn unfit((name, value): &(String, String)) -> Option<&str> {
+    let is_credential = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"].contains(&name.as_str());
+    (is_credential && value.bytes().any(|byte| !byte.is_ascii_graphic())).then_some(name)
 }
 
 fn refused(expected: &str) -> Error {
@@ -202,6 +215,16 @@ mod tests {
         {
             assert_eq!(ObjectOptions::new(url, []).unwrap().service, service);
         }
+    }
+
+    #[test]
+    fn a_credential_with_a_line_break_is_refused_by_its_name() {
+        for name in ["AWS_ACCESS_KEY_ID", "AWS_SESSION_TOKEN"] {
+            let error = ObjectOptions::new("s3://shop", [(name.to_owned(), "hunter2\n".to_owned())]).unwrap_err();
+            let text = error.to_string();
+            assert!(error.kind() == ErrorKind::Config && text.contains(name) && !text.contains("hunter2"), "{text}");
+        }
+        assert!(ObjectOptions::new("s3://shop", [("AWS_PROFILE".to_owned(), "a b".to_owned())]).is_ok());
     }
 
     #[test]
