@@ -55,9 +55,9 @@ impl fmt::Debug for BrokerConfig {
 pub struct SubscriptionConfig {
     /// The broker, as for publishing; an option that only publishing has is refused.
     pub broker: BrokerConfig,
-    /// The name of the consumer, the same at every start: a durable consumer of JetStream, a group of Kafka.
+    /// The name of the consumer, the same at every start: what the broker calls a durable consumer, or a group.
     pub consumer: String,
-    /// What it reads, at least one: subjects of NATS (with its wildcards), topics of Kafka.
+    /// What it reads, at least one: what the broker calls subjects (its wildcards may stand in them), or topics.
     pub from: Vec<String>,
 }
 

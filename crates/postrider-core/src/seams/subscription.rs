@@ -46,7 +46,7 @@ impl fmt::Display for Place {
 pub trait Receipt: Send + Sync + Debug {
     /// Says that the message is over. It is when this returns: the broker has recorded it.
     ///
-    /// A broker that keeps one position per partition, as Kafka does, records it when everything before it there is over too.
+    /// A broker that keeps one position per partition records it when everything before it there is over too.
     /// Where something is not, this returns when it is noted, and the death of this process makes it a repeat until then.
     ///
     /// # Errors
@@ -87,7 +87,7 @@ pub struct Incoming {
 pub struct Wire<'w> {
     /// Names and values, in their order; the names in any case.
     pub headers: Vec<(&'w str, &'w str)>,
-    /// The payload; none where the broker has none, such as a tombstone of Kafka.
+    /// The payload; none where the broker has none, such as for a tombstone.
     pub payload: Option<Bytes>,
     /// What the broker itself calls the topic.
     pub topic: &'w str,
