@@ -66,7 +66,7 @@ static BACKENDS: &[Backend] = &[
 ];
 
 /// Schemes of brokers that people look for and no backend has.
-const NOT_YET: &[&str] = &["amqp", "amqps", "mqtt", "mqtts", "redis", "rediss"];
+const NOT_YET: &[&str] = &["amqp", "amqps", "mqtt", "mqtts", "rabbitmq", "redis", "rediss"];
 
 /// Every backend that exists, built into this program or not.
 pub fn backends() -> &'static [Backend] {

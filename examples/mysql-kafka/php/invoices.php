@@ -29,6 +29,10 @@ function handle(PDO $pdo, Inbox $inbox, string $id, int $order): bool
     }
 }
 
+if ($argc !== 3 || getenv('DATABASE_URL') === false) {
+    fwrite(STDERR, "expected: DATABASE_URL=mysql://shop:secret@127.0.0.1:3306/shop php invoices.php MESSAGE_ID ORDER_ID\n");
+    exit(2);
+}
 $pdo = connect(getenv('DATABASE_URL'));
 $pdo->exec('create table if not exists invoices (id bigint auto_increment primary key, order_id bigint not null)');
 $first = handle($pdo, new Inbox($pdo), $argv[1], (int) $argv[2]);

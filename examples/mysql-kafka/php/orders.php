@@ -32,6 +32,10 @@ function place(PDO $pdo, Outbox $outbox, array $order): void
     }
 }
 
+if ($argc !== 2 || getenv('DATABASE_URL') === false) {
+    fwrite(STDERR, "expected: DATABASE_URL=mysql://shop:secret@127.0.0.1:3306/shop php orders.php FIRST_ID\n");
+    exit(2);
+}
 $pdo = connect(getenv('DATABASE_URL'));
 $outbox = new Outbox($pdo);
 $first = (int) $argv[1];
