@@ -3,7 +3,9 @@
 //! A destination that rejects everything (a wrong permission, say) pauses at the sixteenth distinct message that it
 //! rejects without accepting one between them, however long ago the first was, dead ones included: at most fifteen
 //! messages die there. The count lives in memory: it begins anew when the relay starts, and each of several relays has
-//! its own.
+//! its own. A message that was rejected again although others were accepted since its first rejection says nothing of the
+//! destination any more and is not counted: bad messages that are tried again together, while nothing else is to be sent,
+//! would pause it for every good one behind them.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -66,6 +68,8 @@ struct Suspect {
     /// Of these, the charged ones: the table counts them as well.
     charged: u32,
     moment: u64,
+    /// Whether it failed once more after others were accepted.
+    is_to_blame: bool,
 }
 
 /// One destination.
@@ -140,8 +144,10 @@ impl Outlet {
     /// A message failed: what is known of the destination, to judge it by. Remembers the failure.
     pub(super) fn failed(&mut self, row: RowId, kind: ErrorKind, moment: u64) -> Evidence {
         let previous = self.suspects.get(&row).copied();
-        self.suspect(row, previous, moment);
-        if kind == ErrorKind::Rejected {
+        let others_accepted = previous.is_some_and(|suspect| self.accepted_sent_at > suspect.moment);
+        let was_to_blame = previous.is_some_and(|suspect| suspect.is_to_blame);
+        self.suspect(row, previous, moment, others_accepted || was_to_blame);
+        if kind == ErrorKind::Rejected && !others_accepted && !was_to_blame {
             if !self.rejected.contains(&row) {
                 self.rejected.push(row);
             }
@@ -152,16 +158,12 @@ impl Outlet {
                 return Evidence::EverythingRejected;
             }
         }
-        if previous.is_some_and(|suspect| self.accepted_sent_at > suspect.moment) {
-            Evidence::OthersAccepted
-        } else {
-            Evidence::NothingAccepted
-        }
+        if others_accepted { Evidence::OthersAccepted } else { Evidence::NothingAccepted }
     }
 
-    fn suspect(&mut self, row: RowId, previous: Option<Suspect>, moment: u64) {
+    fn suspect(&mut self, row: RowId, previous: Option<Suspect>, moment: u64, is_to_blame: bool) {
         let (failures, charged) = previous.map_or((0, 0), |suspect| (suspect.failures, suspect.charged));
-        self.suspects.insert(row, Suspect { failures: failures.saturating_add(1), charged, moment });
+        self.suspects.insert(row, Suspect { failures: failures.saturating_add(1), charged, moment, is_to_blame });
         if previous.is_none() {
             self.suspects_by_age.push_back(row);
         }
@@ -269,6 +271,29 @@ mod tests {
         assert_eq!(outlet.failed(RowId(2), ErrorKind::Unknown, 7), Evidence::NothingAccepted, "sent before");
         outlet.accepted(RowId(1), 8);
         assert_eq!(outlet.failed(RowId(2), ErrorKind::Unknown, 9), Evidence::OthersAccepted);
+    }
+
+    #[test]
+    fn bad_messages_that_are_tried_again_together_are_no_fault_of_the_destination() {
+        let mut outlet = Outlet::default();
+        for n in 0..15 {
+            assert_eq!(outlet.failed(RowId(n), ErrorKind::Rejected, 1), Evidence::NothingAccepted);
+        }
+        outlet.accepted(RowId(98), 2);
+        for n in 15..30 {
+            assert_eq!(outlet.failed(RowId(n), ErrorKind::Rejected, 3), Evidence::NothingAccepted);
+        }
+        outlet.accepted(RowId(99), 4);
+        for moment in 5..9 {
+            for n in 0..30 {
+                assert_ne!(outlet.failed(RowId(n), ErrorKind::Rejected, moment), Evidence::EverythingRejected);
+            }
+        }
+        // What was never tried counts as ever.
+        for n in 30..45 {
+            assert_eq!(outlet.failed(RowId(n), ErrorKind::Rejected, 9), Evidence::NothingAccepted);
+        }
+        assert_eq!(outlet.failed(RowId(45), ErrorKind::Rejected, 9), Evidence::EverythingRejected);
     }
 
     #[test]
