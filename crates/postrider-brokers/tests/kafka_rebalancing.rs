@@ -7,7 +7,7 @@ mod kafka_node;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroUsize;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use kafka_member::{PATIENCE, acknowledge, gather, member, member_with, places, recorded, send_numbers, take, texts};
@@ -109,7 +109,7 @@ async fn members_that_come_and_go_lose_nothing() {
     let Some(Node { address, .. }) = real().await else { return };
     create_topic(address, "churning", PARTITIONS, &[]).await;
     let partitions = usize::try_from(PARTITIONS).unwrap();
-    let over = Arc::new(std::sync::Mutex::new(BTreeSet::new()));
+    let (over, slow) = (Arc::default(), Arc::default());
     let (mut rounds, mut repeats, mut fenced) = (0, 0, 0);
     while repeats == 0 || fenced == 0 {
         assert!(rounds < 6, "nobody had anything in hand when it went");
@@ -118,7 +118,8 @@ async fn members_that_come_and_go_lose_nothing() {
         }
         rounds += 1;
         let all = rounds * EACH * partitions;
-        let worker = |number| tokio::spawn(coming_and_going(number, address.clone(), Arc::clone(&over), all));
+        let worker =
+            |number| tokio::spawn(coming_and_going(number, address.clone(), Arc::clone(&over), Arc::clone(&slow), all));
         for worker in (0..3).map(worker).collect::<Vec<_>>() {
             let told = worker.await.unwrap();
             println!("{told:?}");
@@ -154,7 +155,8 @@ struct Told {
 async fn coming_and_going(
     number: u64,
     address: String,
-    over: Arc<std::sync::Mutex<BTreeSet<String>>>,
+    over: Arc<Mutex<BTreeSet<String>>>,
+    slow_once: Arc<Mutex<BTreeSet<String>>>,
     all: usize,
 ) -> Told {
     let (until, mut told) = (Instant::now() + PATIENCE * 3, Told::default());
@@ -176,8 +178,10 @@ async fn coming_and_going(
         let mut slow = VecDeque::new();
         while Instant::now() < life && over.lock().unwrap().len() < all {
             let mut taken: VecDeque<Incoming> = take(&member, 8).await.into();
-            // The last ones are not for ever the slow ones.
-            if taken.len() > 3 {
+            // The next owner gets the same one first again, and is not slow with it: nobody would ever be over with it.
+            if let Some(first) = taken.front()
+                && slow_once.lock().unwrap().insert(first.place.as_str().to_owned())
+            {
                 slow.extend(taken.pop_front());
             }
             tokio::time::sleep(Duration::from_millis(40)).await;
