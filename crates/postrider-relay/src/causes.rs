@@ -3,14 +3,20 @@
 use std::collections::HashMap;
 
 use postrider_core::machine::Note;
-use postrider_core::{ErrorKind, MessageId};
+use postrider_core::{DestinationName, ErrorKind, MessageId, Topic};
 
 /// The most failures remembered. A failure and its retry are noted close together; the rest is what was accepted in the
 /// end, of which no note tells.
 const MOST: usize = 4_096;
 
-/// The kind and the text of a failure.
-pub(crate) type Cause = (ErrorKind, String);
+/// A failure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Cause {
+    /// Of which topic the message is and where it failed; none where no route leads it anywhere, which the text says.
+    pub(crate) at: Option<(Topic, DestinationName)>,
+    pub(crate) kind: ErrorKind,
+    pub(crate) text: String,
+}
 
 /// The failures of messages whose retry is still to be noted.
 #[derive(Debug, Default)]
@@ -20,8 +26,13 @@ impl Causes {
     /// Hears of failures; for a retry, the last failure of its message.
     pub(crate) fn hear(&mut self, note: &Note) -> Option<Cause> {
         match note {
-            Note::Failed { id, kind, text, .. } => self.keep(*id, (*kind, text.clone())),
-            Note::Nowhere { id, text } => self.keep(*id, (ErrorKind::Config, text.clone())),
+            Note::Failed { id, topic, destination, kind, text } => {
+                let at = Some((topic.clone(), destination.clone()));
+                self.keep(*id, Cause { at, kind: *kind, text: text.clone() });
+            }
+            Note::Nowhere { id, text } => {
+                self.keep(*id, Cause { at: None, kind: ErrorKind::Config, text: text.clone() });
+            }
             Note::Retry { id, .. } => return self.0.remove(id),
             Note::Dead { id: Some(id), .. } => {
                 self.0.remove(id);
@@ -43,7 +54,7 @@ impl Causes {
 mod tests {
     use std::time::Duration;
 
-    use postrider_core::{DeadReason, DestinationName, RowId, Topic};
+    use postrider_core::{DeadReason, RowId};
 
     use super::*;
 
@@ -54,13 +65,20 @@ mod tests {
         let mut causes = Causes::default();
         assert_eq!(causes.hear(&retry), None);
         causes.hear(&Note::Nowhere { id, text: "no route".to_owned() });
-        assert_eq!(causes.hear(&retry), Some((ErrorKind::Config, "no route".to_owned())));
+        let expected = Cause { at: None, kind: ErrorKind::Config, text: "no route".to_owned() };
+        assert_eq!(causes.hear(&retry), Some(expected));
         assert_eq!(causes.hear(&retry), None);
     }
 
     fn failed(id: MessageId, text: &str) -> Note {
         let (topic, destination) = (Topic::unchecked("t"), DestinationName::new("out"));
         Note::Failed { id, topic, destination, kind: ErrorKind::Throttled, text: text.to_owned() }
+    }
+
+    /// The cause that the same makes.
+    fn cause(text: &str) -> Cause {
+        let at = Some((Topic::unchecked("t"), DestinationName::new("out")));
+        Cause { at, kind: ErrorKind::Throttled, text: text.to_owned() }
     }
 
     fn retry(id: MessageId) -> Note {
@@ -74,8 +92,8 @@ mod tests {
         for (id, text) in [(one, "slow"), (other, "slower"), (one, "slowest")] {
             assert_eq!(causes.hear(&failed(id, text)), None);
         }
-        assert_eq!(causes.hear(&retry(one)), Some((ErrorKind::Throttled, "slowest".to_owned())));
-        assert_eq!(causes.hear(&retry(other)), Some((ErrorKind::Throttled, "slower".to_owned())));
+        assert_eq!(causes.hear(&retry(one)), Some(cause("slowest")));
+        assert_eq!(causes.hear(&retry(other)), Some(cause("slower")));
     }
 
     #[test]

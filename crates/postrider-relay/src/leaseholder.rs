@@ -26,6 +26,8 @@ pub(crate) enum LeaseNews {
     Joined(RelayId),
     /// The leases are good until then.
     Trusted(Tick),
+    /// Everything that a round asks was answered.
+    Answered,
     /// Lanes were acquired.
     Gained(Vec<HeldLane>),
     /// Lanes belong to somebody else now.
@@ -87,6 +89,7 @@ impl Leaseholder {
             let outcome = self.turn(now >= renew_at).await;
             if now >= renew_at && outcome.is_ok() {
                 renew_at = now + self.ttl / 3;
+                self.signal(LeaseNews::Answered);
             }
             if let Err(error) = outcome {
                 // Whatever happened on that connection, its outcome is not known.

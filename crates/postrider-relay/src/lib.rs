@@ -40,6 +40,7 @@ mod leaseholder;
 mod membership;
 #[cfg(test)]
 mod observed;
+mod pauses;
 mod publisher;
 mod reader;
 mod relay_loop;

@@ -30,7 +30,7 @@ impl Membership {
     /// Hears what the leaseholder found out.
     ///
     /// # Errors
-    /// Before the first membership, a store that can never work as it is ends the relay.
+    /// Before the first round that was answered whole, a store that can never work as it is ends the relay.
     pub(crate) fn hear(
         &mut self,
         now: Tick,
@@ -47,10 +47,8 @@ impl Membership {
             _ if self.leaving > 0 => {}
             LeaseNews::Joined(me) => self.stand_down(now, machine, Some(me)),
             LeaseNews::Evicted => self.stand_down(now, machine, None),
-            LeaseNews::Trusted(until) => {
-                report.trusted();
-                machine.on(now, Event::Trusted(until));
-            }
+            LeaseNews::Answered => report.store_answers(),
+            LeaseNews::Trusted(until) => machine.on(now, Event::Trusted(until)),
             LeaseNews::Gained(lanes) => machine.on(now, Event::Gained(lanes)),
             LeaseNews::Lost(lanes) => machine.on(now, Event::Lost(lanes)),
             LeaseNews::Surplus(lanes) => machine.on(now, Event::HandBack(lanes)),

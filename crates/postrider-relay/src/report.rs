@@ -10,6 +10,7 @@ use crate::absence::{Absence, Asker};
 use crate::causes::Causes;
 use crate::dead_watch::{DeadWatch, GaveUp};
 use crate::housekeeper::Rest;
+use crate::pauses::Pauses;
 use crate::snapshot::{DestinationSnapshot, Left, RelaySnapshot, RelayState, Summary};
 use crate::stuck::Stuck;
 use crate::telemetry;
@@ -27,6 +28,7 @@ pub(crate) struct Report {
     watch: Option<Arc<dyn DeadWatch>>,
     causes: Causes,
     absence: Absence,
+    pauses: Pauses,
     stuck: Stuck,
     unroutable: Option<(usize, String)>,
     snapshot: RelaySnapshot,
@@ -39,6 +41,8 @@ pub(crate) struct Report {
     ended: bool,
     left: Option<Left>,
     joined: bool,
+    /// Other relays have every lane.
+    without_lanes: Since,
 }
 
 impl Report {
@@ -49,6 +53,7 @@ impl Report {
             watch,
             causes: Causes::default(),
             absence: Absence::default(),
+            pauses: Pauses::default(),
             stuck: Stuck::default(),
             unroutable: None,
             snapshot: RelaySnapshot::default(),
@@ -60,6 +65,7 @@ impl Report {
             ended: false,
             left: None,
             joined: false,
+            without_lanes: Since::default(),
         }
     }
 
@@ -112,7 +118,7 @@ impl Report {
     /// The store did not answer the leaseholder.
     ///
     /// # Errors
-    /// Before the first membership, a store that can never work as it is ends the relay.
+    /// Before the first round that was answered whole, a store that can never work as it is ends the relay.
     pub(crate) fn store_away(&mut self, error: Error) -> Result<()> {
         if !self.joined && error.kind() == ErrorKind::Config {
             return Err(error);
@@ -121,7 +127,8 @@ impl Report {
         Ok(())
     }
 
-    pub(crate) fn trusted(&mut self) {
+    /// The store answered the leaseholder everything that it asks.
+    pub(crate) fn store_answers(&mut self) {
         self.joined = true;
         self.answered(Asker::Leaseholder);
     }
@@ -173,6 +180,14 @@ impl Report {
             }
         });
         self.snapshot.destinations = shown.collect();
+        for found in &self.snapshot.destinations {
+            let pause = found.paused.as_ref().map(|(kind, text, _)| (*kind, text.as_str()));
+            if self.pauses.tells(now, &found.name, pause)
+                && let Some((kind, text, since)) = &found.paused
+            {
+                telemetry::still_paused(&found.name, *kind, text, *since);
+            }
+        }
         if self.snapshot.state != RelayState::Stopping {
             self.snapshot.state = match (self.joined, &self.snapshot.store_error, self.snapshot.lanes.is_empty()) {
                 (_, Some(_), _) => RelayState::StoreAway,
@@ -187,6 +202,10 @@ impl Report {
 
     /// Whether to ask the store now if the outbox is empty.
     pub(crate) fn wants_count(&mut self, now: Tick, machine: &Machine) -> bool {
+        let others_have_all = self.joined && machine.held().is_empty();
+        if self.without_lanes.lasts(now, self.until_empty && others_have_all, self.patience) {
+            telemetry::others_have_the_lanes();
+        }
         let rests = self.asked_at.is_some_and(|asked| now.since(asked) < COUNT_EVERY);
         if std::mem::take(&mut self.accepts) {
             self.accepted_at = Some(now);
@@ -202,7 +221,7 @@ impl Report {
             self.ended = true;
             return false;
         }
-        let quiet = machine.is_idle() || (self.joined && machine.held().is_empty());
+        let quiet = machine.is_idle() || others_have_all;
         self.asking = quiet;
         if quiet {
             self.asked_at = Some(now);
@@ -252,6 +271,27 @@ impl Report {
         self.snapshot
     }
 }
+
+/// Since when something is so.
+#[derive(Debug, Default)]
+struct Since {
+    began: Option<Tick>,
+    told: bool,
+}
+
+impl Since {
+    /// Whether it has just been so for this long; once each time that it is.
+    fn lasts(&mut self, now: Tick, is_so: bool, long: Duration) -> bool {
+        if !is_so {
+            *self = Self::default();
+            return false;
+        }
+        let began = *self.began.get_or_insert(now);
+        let lasts = now.since(began) >= long;
+        lasts && !std::mem::replace(&mut self.told, lasts)
+    }
+}
+
 /// Whether something became of messages and stands in the outbox. What is only read, or accepted by a broker and not recorded,
 /// is no progress: with the outbox locked it goes on until the window is full.
 const fn is_recorded(note: &Note) -> bool {

@@ -9,6 +9,7 @@ use postrider_core::machine::Note;
 use postrider_core::{
     DeadReason, DestinationName, Error, ErrorKind, Finding, Forgotten, Level, Start, StoreStatus, Topic,
 };
+use tracing::field::display;
 
 use crate::causes::Cause;
 use crate::leaseholder::LeaseNews;
@@ -154,7 +155,7 @@ pub(crate) fn membership(news: &LeaseNews) {
         LeaseNews::Lost(lanes) => tracing::warn!(lanes = lanes.len(), "lanes belong to another relay now"),
         LeaseNews::Surplus(lanes) => tracing::info!(lanes = lanes.len(), "lanes are handed to another relay"),
         LeaseNews::Evicted => tracing::warn!("the lease ran out and the lanes went to others; joining again"),
-        LeaseNews::Trusted(_) | LeaseNews::Left | LeaseNews::Away(_) => {}
+        LeaseNews::Trusted(_) | LeaseNews::Answered | LeaseNews::Left | LeaseNews::Away(_) => {}
     }
 }
 
@@ -183,15 +184,15 @@ pub(crate) fn note(note: &Note, cause: Option<&Cause>) {
         Note::Retry { id, attempts, after } => {
             counter!(RETRIES).increment(1);
             let after_ms = after.as_millis();
-            match cause {
-                // It does not pass by itself: somebody must see to it.
-                Some((kind @ ErrorKind::Config, text)) => {
-                    tracing::warn!(%id, attempts, after_ms, %kind, error = %text, "message will be tried again");
-                }
-                Some((kind, text)) => {
-                    tracing::info!(%id, attempts, after_ms, %kind, error = %text, "message will be tried again");
-                }
-                None => tracing::info!(%id, attempts, after_ms, "message will be tried again"),
+            let Some(Cause { at, kind, text }) = cause else {
+                return tracing::info!(%id, attempts, after_ms, "message will be tried again");
+            };
+            let (topic, to) = (at.as_ref().map(|(topic, _)| display(topic)), at.as_ref().map(|(_, to)| display(to)));
+            // A wrong setting does not pass by itself: somebody must see to it.
+            if *kind == ErrorKind::Config {
+                tracing::warn!(%id, topic, destination = to, attempts, after_ms, %kind, error = %text, "message will be tried again");
+            } else {
+                tracing::info!(%id, topic, destination = to, attempts, after_ms, %kind, error = %text, "message will be tried again");
             }
         }
         // Its retry follows and says why; of what is delivered the number is noted too.
@@ -227,6 +228,19 @@ pub(crate) fn note(note: &Note, cause: Option<&Cause>) {
             tracing::error!(count, "the sweep found messages that reading had missed; please report this");
         }
     }
+}
+
+/// Logs that a destination is paused yet, and why now.
+pub(crate) fn still_paused(destination: &DestinationName, kind: ErrorKind, text: &str, since: Duration) {
+    let seconds = since.as_secs();
+    tracing::warn!(%destination, seconds, %kind, error = %text, "destination is still paused; no attempts are counted");
+}
+
+/// Logs that a run until the outbox is empty has nothing to do itself.
+pub(crate) fn others_have_the_lanes() {
+    tracing::info!(
+        "other relays have every lane, and this one ends when they have emptied the outbox; `postrider status` names them"
+    );
 }
 
 /// Logs that the store did not answer, and why.

@@ -21,7 +21,7 @@ pub(crate) struct Migrate {
     /// Print the SQL of new tables and change nothing
     #[arg(long, conflicts_with = "check")]
     print: bool,
-    /// Print the SQL of the writer's, the relay's and the administrator's role (PostgreSQL) and change nothing
+    /// Print the SQL of the roles (PostgreSQL: writer, receiver, relay, administrator) and change nothing
     #[arg(long, conflicts_with_all = ["check", "print"])]
     roles: bool,
     /// Change nothing; exit code 1 when the tables are missing or behind

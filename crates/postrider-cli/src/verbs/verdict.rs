@@ -115,7 +115,7 @@ pub(crate) fn compared(first: &Look, second: &Look, apart: Duration) -> Verdict 
     if progressed(first, second, apart) {
         return Verdict::new(
             Word::Moving,
-            format!("{} due messages are being worked on", second.due()),
+            format!("{} being worked on", being(second.due(), "due message")),
             "nothing to do",
         );
     }
@@ -124,28 +124,32 @@ pub(crate) fn compared(first: &Look, second: &Look, apart: Duration) -> Verdict 
         let cause = last.unwrap_or_else(|| "the last failure is not recorded".to_owned());
         return Verdict::new(
             Word::Moving,
-            format!("{} messages are being retried: {cause}", second.store.retrying.value()),
+            format!("{} being retried: {cause}", being(second.store.retrying.value(), "message")),
             "see to that failure; `postrider explain ID` tells about one message",
         );
     }
     match (&second.relay, last) {
         (Ok(report), _) if report.state == RelayState::Standby => Verdict::new(
             Word::Unknown,
-            format!("relay {} is a standby, and {} due messages did not move", visible(&report.relay), second.due()),
+            format!(
+                "relay {} is a standby, and {} did not move",
+                visible(&report.relay),
+                counted(second.due(), "due message")
+            ),
             "ask the relay that has the lanes (--admin ADDRESS); if that one was killed, its lease ends within seconds and this \
              one takes over",
         ),
         (Ok(report), _) => by_age(second, report),
         (Err(why), Some(error)) => Verdict::new(
             Word::Stuck,
-            format!("{} due messages do not move: {error} (the relay could not be asked: {why})", second.due()),
+            format!("{} not moving: {error} (the relay could not be asked: {why})", being(second.due(), "due message")),
             "see to that failure, and look at the relay's logs",
         ),
         (Err(why), None) => Verdict::new(
             Word::Unknown,
             format!(
-                "{} due messages did not move for {}, and the relay could not be asked: {why}",
-                second.due(),
+                "{} did not move for {}, and the relay could not be asked: {why}",
+                counted(second.due(), "due message"),
                 spoken(apart)
             ),
             "see whether the relay is running, and start it if not; or run this where its admin address can be reached \
@@ -161,7 +165,8 @@ fn by_age(look: &Look, report: &Report) -> Verdict {
             ..=1 => "nothing to do",
             _ => "nothing to do here; only this relay was asked: when it stays, ask the others (--admin ADDRESS)",
         };
-        let cause = format!("{} due messages; the last progress was {quiet:.0}s ago", look.due());
+        let due = counted(look.due(), "due message");
+        let cause = format!("{due}; the last progress was {quiet:.0}s ago");
         return Verdict::new(Word::Moving, cause, next);
     }
     let lanes = look.store.lanes.len();
@@ -171,6 +176,16 @@ fn by_age(look: &Look, report: &Report) -> Verdict {
         report.relay, report.state
     );
     Verdict::new(Word::Stuck, cause, "look at the relay's logs; `postrider check` looks at the database and the broker")
+}
+
+/// So many of something.
+fn counted(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+/// So many of something, and the verb.
+fn being(count: u64, noun: &str) -> String {
+    format!("{} {}", counted(count, noun), if count == 1 { "is" } else { "are" })
 }
 
 /// What the other destinations do meanwhile, where there are any.
@@ -198,6 +213,10 @@ fn paused_verdict(paused: &DestinationReport, others: &str) -> Verdict {
         Some("config") => {
             "correct the configuration of the broker (`postrider check` says more); an attempt is charged only to what fails \
              after another message was accepted"
+        }
+        Some("rejected") if paused.accepted > 0 => {
+            "one message after the other is rejected there, and others were accepted before: see to the receiver, or to what \
+             writes these; no message loses an attempt meanwhile"
         }
         Some("rejected") => {
             "every message is rejected there: see to the receiver; no message loses an attempt meanwhile"
@@ -255,9 +274,10 @@ fn held(look: &Look) -> Option<Verdict> {
     let first = look.store.held.first().filter(|_| waiting > 0)?;
     let (holding, key) = (look.store.holding.value(), visible(first.key.as_str()));
     let cause = match holding {
-        1 => format!("the key {key} is held by a dead letter, and {waiting} messages wait behind it"),
+        1 => format!("the key {key} is held by a dead letter, and behind it {} waiting", being(waiting, "message")),
         _ => format!(
-            "{holding} dead letters hold their keys, and {waiting} messages wait behind them, first of key {key}"
+            "{holding} dead letters hold their keys, and behind them {} waiting, first of key {key}",
+            being(waiting, "message")
         ),
     };
     let next = format!(

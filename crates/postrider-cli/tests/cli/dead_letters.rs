@@ -186,6 +186,6 @@ async fn status_names_the_failure_of_what_is_being_retried() {
     let relay = place.relay(&receiver.url(), &["--retry-initial", "5m"]);
     crate::harness::until("a retry", || relay.ask("/status", None).1.contains("\"retried\":1").then_some(()));
     let run = place.on(&["status", "--admin", &relay.admin]);
-    assert!(run.good().out.contains("verdict: moving: 1 messages are being retried: default:"), "{}", run.out);
+    assert!(run.good().out.contains("verdict: moving: 1 message is being retried: default:"), "{}", run.out);
     assert!(run.out.contains("422"), "{}", run.out);
 }

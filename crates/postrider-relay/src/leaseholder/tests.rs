@@ -62,6 +62,8 @@ impl Scene {
         let mut said = Vec::new();
         while let Ok(Signal::Lease(news)) = self.signals.try_recv() {
             said.push(match news {
+                // After every round that the others tell of.
+                LeaseNews::Answered => continue,
                 LeaseNews::Joined(_) => "joined".to_owned(),
                 LeaseNews::Trusted(until) => format!("trusted until {}", until.since_start().as_millis()),
                 LeaseNews::Gained(lanes) => format!("gained {}", words(&lanes)),
@@ -168,6 +170,22 @@ async fn who_has_no_lane_to_lose_waits_longer() {
     leases.acquire(first, 1).await.unwrap();
     let mut scene = Scene::over(store, LEASE, once("members", 1, Trouble::Hang));
     assert_eq!(scene.away().await, 10_250);
+}
+
+/// A right that is missing on one table is a failure of every round, and says no more between two of them.
+#[tokio::test(start_paused = true)]
+async fn the_store_answers_when_every_statement_of_a_round_did() {
+    for (statement, expected) in [("members", 0), ("acquire", 0), ("evict", 0), ("owned", 0), ("none", 4)] {
+        let fails = move |call: &str, _: usize| match call == statement {
+            true => Trouble::Fail(ErrorKind::Config),
+            false => Trouble::None,
+        };
+        let mut scene = Scene::new(LEASE, 1, fails);
+        millis(3_100).await;
+        let answered = std::iter::from_fn(|| scene.signals.try_recv().ok())
+            .filter(|signal| matches!(signal, Signal::Lease(LeaseNews::Answered)));
+        assert_eq!(answered.count(), expected, "{statement}");
+    }
 }
 
 /// Opening one may take longer than the lease on a busy machine.

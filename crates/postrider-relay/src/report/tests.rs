@@ -125,11 +125,11 @@ fn who_watches_is_told_of_each_message_that_is_given_up() {
 }
 
 #[test]
-fn a_store_that_can_never_work_as_it_is_ends_the_relay_before_its_first_membership_only() {
+fn a_store_that_can_never_work_as_it_is_ends_the_relay_before_it_was_answered_once() {
     let mut report = report();
     report.store_away(away(ErrorKind::Unavailable)).unwrap();
     assert_eq!(report.store_away(away(ErrorKind::Config)).unwrap_err().kind(), ErrorKind::Config);
-    report.trusted();
+    report.store_answers();
     report.store_away(away(ErrorKind::Config)).unwrap();
     report.store_away(away(ErrorKind::Unavailable)).unwrap();
 }
@@ -143,14 +143,14 @@ fn it_is_logged_when_the_store_does_not_answer_and_when_it_answers_again() {
     let back = "INFO message=the store answers again";
     let before = logged(|| {
         report.store_away(self::away(ErrorKind::Unavailable)).unwrap();
-        report.trusted();
-        report.trusted();
+        report.store_answers();
+        report.store_answers();
     });
-    assert_eq!(before, [away, back], "before the first membership");
+    assert_eq!(before, [away, back], "before the first round was answered");
     let later = logged(|| {
         report.note(&left_alone());
         report.store_away(self::away(ErrorKind::Unavailable)).unwrap();
-        report.trusted();
+        report.store_answers();
         report.note(&left_alone());
         report.note(&Note::StoreBack);
     });
@@ -165,7 +165,7 @@ fn what_to_do_about_a_store_that_is_away_is_shown_until_it_is_back() {
     report.store_away(full).unwrap();
     let (error, advice) = ("the disk is full; free some space".to_owned(), "free some space".to_owned());
     assert_eq!(told(&report), (Some(error.clone()), Some(advice.clone())));
-    report.trusted();
+    report.store_answers();
     assert_eq!(told(&report), (None, None));
     report.note(&Note::StoreAway(ErrorKind::Unavailable, error.clone(), Some(advice.clone())));
     assert_eq!(told(&report), (Some(error), Some(advice)));
@@ -183,7 +183,7 @@ fn a_snapshot_is_renewed_every_tenth_of_a_second() {
 #[test]
 fn a_relay_that_stops_is_shown_as_it_is_at_every_moment() {
     let (mut report, machine) = (report(), machine(1));
-    report.trusted();
+    report.store_answers();
     report.show(at(0), &machine);
     report.stopping();
     for millis in [1, 2] {
@@ -195,7 +195,7 @@ fn a_relay_that_stops_is_shown_as_it_is_at_every_moment() {
 #[test]
 fn a_relay_that_stops_is_shown_as_stopping_while_its_store_is_away_and_when_it_is_back() {
     let (mut report, machine) = (report(), machine(1));
-    report.trusted();
+    report.store_answers();
     report.stopping();
     for note in [Note::StoreAway(ErrorKind::Unavailable, "no answer".to_owned(), None), Note::StoreBack] {
         report.note(&note);
@@ -216,7 +216,7 @@ fn the_state_says_what_the_relay_is_doing() {
     assert_eq!(show(&mut report, 0, &without), (RelayState::Starting, None, 0));
     report.store_away(away(ErrorKind::Unavailable)).unwrap();
     assert_eq!(show(&mut report, 1, &without), (RelayState::StoreAway, text(), 0));
-    report.trusted();
+    report.store_answers();
     assert_eq!(show(&mut report, 2, &without), (RelayState::Standby, None, 0));
     assert_eq!(show(&mut report, 3, &with), (RelayState::Relaying, None, 2));
     report.note(&Note::StoreAway(ErrorKind::Unknown, "no answer".to_owned(), None));
@@ -237,7 +237,7 @@ fn a_snapshot_tells_what_is_in_the_machine() {
 #[test]
 fn the_last_snapshot_says_that_it_is_over() {
     let (mut report, machine) = (report(), machine(2));
-    report.trusted();
+    report.store_answers();
     report.note(&Note::Delivered(3));
     assert_eq!(report.show(at(0), &machine).unwrap().state, RelayState::Relaying);
     let last = report.last();
@@ -247,7 +247,7 @@ fn the_last_snapshot_says_that_it_is_over() {
 /// A member without lanes, which runs until the outbox is empty.
 fn standing_by() -> Report {
     let mut report = report();
-    report.trusted();
+    report.store_answers();
     report
 }
 
@@ -275,7 +275,7 @@ fn a_tenth_of_a_second_lies_between_two_questions() {
 fn a_relay_that_does_not_run_until_empty_or_stops_already_asks_nothing() {
     let machine = machine(0);
     let mut lasting = Report::new(false, PATIENCE, None);
-    lasting.trusted();
+    lasting.store_answers();
     assert!(!lasting.wants_count(at(0), &machine));
     let mut stopping = standing_by();
     stopping.stopping();
@@ -286,6 +286,24 @@ fn a_relay_that_does_not_run_until_empty_or_stops_already_asks_nothing() {
 fn a_relay_that_still_has_to_read_or_is_no_member_asks_nothing() {
     assert!(!standing_by().wants_count(at(0), &machine(1)), "its lane was never read");
     assert!(!report().wants_count(at(0), &machine(0)), "it may get lanes yet");
+}
+
+/// Else it waits without a word for what another one does.
+#[test]
+fn a_run_until_empty_beside_relays_that_have_every_lane_says_so_once_after_its_patience() {
+    let mut report = standing_by();
+    let mut lines = |millis, lanes| {
+        logged(|| {
+            report.wants_count(at(millis), &machine(lanes));
+        })
+    };
+    let patience = u64::try_from(PATIENCE.as_millis()).unwrap();
+    assert!(lines(0, 0).is_empty() && lines(patience - 1, 0).is_empty());
+    let told = lines(patience, 0);
+    assert!(told.len() == 1 && told[0].contains("other relays have every lane"), "{told:?}");
+    assert!(lines(patience * 3, 0).is_empty(), "it was told");
+    assert!(lines(patience * 4, 1).is_empty() && lines(patience * 5, 0).is_empty());
+    assert_eq!(lines(patience * 6, 0), told, "they have them again");
 }
 
 /// So long as its destination pauses, nothing is quiet; and it may pause for ever.

@@ -92,14 +92,19 @@ fn every_note_of_the_machine_is_counted() {
 #[test]
 fn a_retry_is_logged_with_its_cause_and_as_a_warning_where_it_does_not_pass_by_itself() {
     let id = MessageId::fresh();
-    let line = |kind| logged(|| note(&retry(id), Some(&(kind, "no stream".to_owned())))).concat();
-    let told = |level, kind| {
+    let line = |at, kind| {
+        let cause = Cause { at, kind, text: "no stream".to_owned() };
+        logged(|| note(&retry(id), Some(&cause))).concat()
+    };
+    let told = |level, at, kind| {
         format!(
-            "{level} message=message will be tried again id={id} attempts=2 after_ms=1500 kind={kind} error=no stream"
+            "{level} message=message will be tried again id={id}{at} attempts=2 after_ms=1500 kind={kind} error=no stream"
         )
     };
-    assert_eq!(line(ErrorKind::Config), told("WARN", "config"));
-    assert_eq!(line(ErrorKind::Throttled), told("INFO", "throttled"));
+    let at = || Some((Topic::unchecked("orders"), out()));
+    assert_eq!(line(at(), ErrorKind::Config), told("WARN", " topic=orders destination=out", "config"));
+    assert_eq!(line(at(), ErrorKind::Throttled), told("INFO", " topic=orders destination=out", "throttled"));
+    assert_eq!(line(None, ErrorKind::Config), told("WARN", "", "config"), "it leads nowhere");
     let without = format!("INFO message=message will be tried again id={id} attempts=2 after_ms=1500");
     assert_eq!(logged(|| note(&retry(id), None)), [without]);
 }

@@ -20,6 +20,7 @@ use postrider_core::{ErrorKind, Level, Message};
 use postrider_relay::RelayState;
 use postrider_testkit::servers::postgres::{Postgres, shared};
 use postrider_testkit::small_disk::SmallDisk;
+use tokio_util::sync::CancellationToken;
 
 #[tokio::test]
 async fn an_unreachable_database_is_waited_for() {
@@ -59,6 +60,44 @@ async fn a_wrong_password_is_named_and_not_shown_and_waited_for() {
         .await;
     outbox.enqueue(&[keyed("k", "after")]).await;
     outbox.sql("alter role mover password 'right-canary'").await.unwrap();
+    relay.until_delivered(&["after"]).await;
+    relay.stop_unharmed().await;
+}
+
+/// Its membership is renewed all the same: what says that the store is away is not taken back by that.
+#[tokio::test]
+async fn a_right_that_is_missing_on_the_lanes_ends_the_relay_at_its_start_and_is_waited_for_later() {
+    let outbox = Outbox::postgres().await;
+    let (server, database) = (shared().await.unwrap(), outbox.url.rsplit('/').next().unwrap());
+    let role = format!("half_{database}");
+    let (grant, revoke) =
+        (format!("grant update on postrider_lane to {role}"), format!("revoke update on postrider_lane from {role}"));
+    outbox.sql(&format!("create role {role} login password 'r'")).await.unwrap();
+    outbox
+        .sql(&format!("grant select, insert, update, delete on all tables in schema public to {role}"))
+        .await
+        .unwrap();
+    outbox.sql(&revoke).await.unwrap();
+    let url = server.url_as(&role, "r", database);
+    let broker = Arc::new(MemoryBroker::recording());
+    let ending = relay(open(&url).await.unwrap(), &broker).until_empty().build().unwrap();
+    let error = tokio::time::timeout(LEASE * 30, ending.run(CancellationToken::new())).await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+    assert!(error.story_and_advice().contains("grant update on"), "{}", error.story_and_advice());
+
+    outbox.sql(&grant).await.unwrap();
+    let relay = Running::start(open(&url).await.unwrap(), MemoryBroker::recording()).await;
+    outbox.sql(&revoke).await.unwrap();
+    let cause = relay.until_store_away().await;
+    assert!(cause.contains("grant update on"), "{cause}");
+    let until = Instant::now() + LEASE * 3;
+    while Instant::now() < until {
+        assert_eq!(relay.until_store_away().await, cause);
+        assert_eq!(relay.handle.snapshot().state, RelayState::StoreAway, "it said that the store answers");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    outbox.sql(&grant).await.unwrap();
+    outbox.enqueue(&[keyed("k", "after")]).await;
     relay.until_delivered(&["after"]).await;
     relay.stop_unharmed().await;
 }

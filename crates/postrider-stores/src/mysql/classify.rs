@@ -27,6 +27,8 @@ const RESOLVE: &str = "correct the host in the address, or the name service of t
 const LISTENS: &str = "start the server, or correct host and port in the address; bind_address and skip_networking of the server say \
     where it listens";
 const SOCKET: &str = "start the server, or correct the path of its socket in the address";
+const RIGHT: &str = "run `postrider check` as this user: it names the right and the statement that grants it";
+const PRIMARY: &str = "give the URL of the primary";
 const SILENT: &str = "correct host and port in the address, or let a firewall between pass it";
 const NO_TLS: &str = "switch TLS on at the server (ssl_cert, ssl_key), or put sslmode=disable into the address where the network is trusted";
 const CERTIFICATE: &str =
@@ -101,15 +103,18 @@ pub(super) fn working(doing: &str, error: &Failed) -> Error {
         let what = format!("{doing}: the connection to the database was lost and the outcome is not known");
         return Error::new(ErrorKind::Unknown, what).because(causes(error));
     };
+    let for_a_human = |wrong: &str, step: &str| {
+        Error::new(ErrorKind::Config, format!("{doing}; {wrong}")).because(said(told)).advise(step)
+    };
     let (kind, advice) = match told.code {
         1146 | 1054 | 1305 | 1051 => {
             (ErrorKind::Config, "; the tables are missing or old: run `postrider migrate --store ...`")
         }
         1044 | 1142 | 1143 | 1227 | 1370 | 1419 => {
-            (ErrorKind::Config, "; the user lacks a right: `postrider check` names it and the statement that grants it")
+            return for_a_human("the user lacks a right", RIGHT);
         }
         1290 | 1792 | 1836 | 3100 => {
-            (ErrorKind::Config, "; the server takes no writes, as a replica does: give the URL of the primary")
+            return for_a_human("the server takes no writes, as a replica does", PRIMARY);
         }
         // The transaction is over, or its connection is dropped now: nothing of it is kept.
         LOCK_WAIT | DEADLOCK | 1206 | 3572 => (ErrorKind::Unavailable, "; it is tried again"),

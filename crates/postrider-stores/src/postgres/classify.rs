@@ -52,6 +52,8 @@ const RESOLVE: &str = "correct the host in the address, or the name service of t
 const LISTENS: &str = "start the server, or correct host and port in the address; `pg_isready -h HOST -p PORT` asks it, and \
     listen_addresses says where it listens";
 const SOCKET: &str = "start the server, or correct the folder of its socket and the port in the address";
+const RIGHT: &str = "run `postrider check` as this role, which names the right; `postrider migrate --roles` prints roles with all of them";
+const PRIMARY: &str = "give the URL of the primary";
 const SILENT: &str =
     "correct host and port in the address, or let a firewall between pass it; `pg_isready -h HOST -p PORT` asks it";
 const NO_TLS: &str =
@@ -109,12 +111,15 @@ pub(super) fn working(doing: &str, error: tokio_postgres::Error) -> Error {
         let what = format!("{doing}: the connection to PostgreSQL was lost and the outcome is not known");
         return Error::new(ErrorKind::Unknown, what).because(causes(&error));
     };
+    let for_a_human = |wrong: &str, step: &str| {
+        Error::new(ErrorKind::Config, format!("{doing}; {wrong}")).because(said(told)).advise(step)
+    };
     let (kind, advice) = match told.code().code() {
         "42P01" | "42883" | "42703" | "3F000" => {
             (ErrorKind::Config, "; the tables are missing or old: run `postrider migrate --store ...`")
         }
-        "42501" => (ErrorKind::Config, "; the role lacks a right: see `roles.sql` and run `postrider check`"),
-        "25006" | "55000" => (ErrorKind::Config, "; this is a read-only replica: give the URL of the primary"),
+        "42501" => return for_a_human("the role lacks a right", RIGHT),
+        "25006" | "55000" => return for_a_human("this is a read-only replica", PRIMARY),
         // The relay is told to reconnect: nothing of a statement that was ended like this is kept.
         "40001" | "40P01" | "55P03" | "55006" => (ErrorKind::Unavailable, "; it is tried again"),
         "57014" => (ErrorKind::Unknown, "; it took too long and was cancelled"),

@@ -30,7 +30,7 @@ pub(super) fn classify(options: &SqliteOptions, doing: &str, error: rusqlite::Er
             format!("there is no file {file}; create it with `postrider migrate --store {}`", options.url()),
         ),
         Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
-            (ErrorKind::Config, not_writable(options))
+            return not_writable(options, &format!("{doing}: ")).because(error);
         }
         Some(ErrorCode::NotADatabase) => {
             (ErrorKind::Config, format!("{file} is not an SQLite database; check the path"))
@@ -54,15 +54,15 @@ pub(super) fn full(options: &SqliteOptions, doing: &str) -> Error {
 pub(super) fn refuse_read_only(options: &SqliteOptions, connection: &Connection) -> Result<()> {
     match connection.is_readonly(rusqlite::MAIN_DB) {
         Ok(false) => Ok(()),
-        Ok(true) => Err(Error::new(ErrorKind::Config, not_writable(options))),
+        Ok(true) => Err(not_writable(options, "")),
         Err(error) => Err(classify(options, "opening the store", error)),
     }
 }
 
-fn not_writable(options: &SqliteOptions) -> String {
-    format!(
-        "{} cannot be opened for writing; give the relay's user write permission on it and its folder",
-        options.file().display()
+fn not_writable(options: &SqliteOptions, doing: &str) -> Error {
+    let what = format!("{doing}{} cannot be opened for writing", options.file().display());
+    Error::new(ErrorKind::Config, what).advise(
+        "give the user that runs this the right to write to the file and its folder, or run this as one that has it",
     )
 }
 
