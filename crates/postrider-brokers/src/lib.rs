@@ -23,6 +23,8 @@
 #[cfg(feature = "http")]
 mod chains;
 mod config;
+#[cfg(any(feature = "http", feature = "nats"))]
+mod dead_letter;
 #[cfg(feature = "file")]
 pub mod file;
 #[cfg(feature = "http")]

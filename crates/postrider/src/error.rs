@@ -23,7 +23,7 @@ pub enum EnqueueError {
     )]
     OutsideTransaction,
     /// The database refused the INSERT, or its connection was lost. Roll the transaction back.
-    #[error(transparent)]
+    #[error("{0}")]
     Database(#[from] Error),
 }
 

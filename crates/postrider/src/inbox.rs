@@ -96,7 +96,7 @@ pub enum InboxError {
     )]
     OutsideTransaction,
     /// The database refused a statement, or its connection was lost.
-    #[error(transparent)]
+    #[error("{0}")]
     Database(#[from] Error),
 }
 

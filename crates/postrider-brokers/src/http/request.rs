@@ -7,6 +7,7 @@ use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, Header
 use url::Url;
 
 use super::settings::Settings;
+use crate::dead_letter::kept_as;
 
 /// Headers that frame the request, carry its credentials or belong to the webhook specification.
 const OURS: [&str; 16] = [
@@ -88,6 +89,11 @@ pub(super) fn headers(settings: &Settings, outgoing: &Outgoing) -> Result<Header
     for (name, value) in message.headers.iter() {
         let lower = name.to_ascii_lowercase();
         if OURS.contains(&lower.as_str()) {
+            // A message that another producer sent may have it, and its dead letter is to be kept like any other.
+            if outgoing.given_up.is_some() {
+                headers.append(header_name(&kept_as(name))?, header_value(name, value)?);
+                continue;
+            }
             let text = format!("the header {name:?} belongs to the HTTP broker; a message can't set it: rename it");
             return Err(Error::new(ErrorKind::Rejected, text));
         }
@@ -129,7 +135,7 @@ fn header_value(name: &str, value: &str) -> Result<HeaderValue> {
 mod tests {
     use std::sync::Arc;
 
-    use postrider_core::{Attempt, Destination, Lane, Message, Term};
+    use postrider_core::{Attempt, DeadReason, Destination, GivenUp, Lane, Message, Term};
 
     use super::*;
     use crate::config::BrokerConfig;
@@ -191,6 +197,34 @@ mod tests {
         let error = sent("http.pth").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Rejected);
         assert!(error.story().contains("\"http.pth\": expected http.path"), "{error}");
+    }
+
+    #[test]
+    fn a_dead_letter_has_what_belongs_to_the_request_under_another_name() {
+        let settings = settings("http://127.0.0.1:9/hooks");
+        let given_up = GivenUp { reason: DeadReason::Attempts, attempts: 9, error: "refused".to_owned() };
+        let headers = |given_up: Option<GivenUp>| {
+            headers(
+                &settings,
+                &Outgoing {
+                    message: Arc::new(
+                        Message::new("t", "x").header("Webhook-Id", "order-7").header("host", "evil.example"),
+                    ),
+                    destination: Destination::new("t"),
+                    attempt: Attempt(1),
+                    lane: Lane(0),
+                    term: Term(1),
+                    given_up: given_up.map(Arc::new),
+                },
+            )
+        };
+        assert_eq!(headers(None).unwrap_err().kind(), ErrorKind::Rejected);
+        let headers = headers(Some(given_up)).unwrap();
+        assert_eq!(
+            (&headers["dead-letter-webhook-id"], &headers["dead-letter-host"]),
+            (&HeaderValue::from_static("order-7"), &HeaderValue::from_static("evil.example"),)
+        );
+        assert!(!headers.contains_key("host") && headers["webhook-id"] != "order-7");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use async_nats::{HeaderMap, HeaderName, HeaderValue};
 use postrider_core::{Destination, Error, ErrorKind, Outgoing, Result};
 
 use super::settings::Settings;
+use crate::dead_letter::kept_as;
 
 /// The subject that a destination names.
 ///
@@ -40,6 +41,11 @@ pub(super) fn publish(settings: &Settings, outgoing: &Outgoing) -> Result<Publis
     let mut headers = HeaderMap::new();
     for (name, value) in message.headers.iter() {
         if name.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("nats-")) {
+            // A message that another producer sent may have it, and its dead letter is to be kept like any other.
+            if outgoing.given_up.is_some() {
+                insert(&mut headers, &kept_as(name), value)?;
+                continue;
+            }
             let text = format!("the header {name:?} would command the server; a message can't set it: rename it");
             return Err(Error::new(ErrorKind::Rejected, text));
         }
@@ -116,6 +122,30 @@ mod tests {
             published.headers.unwrap().get(NATS_MESSAGE_ID).is_some()
         };
         assert!(sent(None) && !sent(Some(given_up)));
+    }
+
+    #[test]
+    fn a_dead_letter_has_what_would_command_the_server_under_another_name() {
+        let settings = Settings::parse(&BrokerConfig::new("nats://a")).unwrap();
+        let given_up = GivenUp { reason: DeadReason::Attempts, attempts: 9, error: "refused".to_owned() };
+        let outgoing = |given_up: Option<GivenUp>| Outgoing {
+            message: Arc::new(Message::new("t", "x").header("Nats-Msg-Id", "order-7").header("NATS-TTL", "1h")),
+            destination: Destination::new("t"),
+            attempt: Attempt(1),
+            lane: Lane(0),
+            term: Term(1),
+            given_up: given_up.map(Arc::new),
+        };
+        assert_eq!(publish(&settings, &outgoing(None)).unwrap_err().kind(), ErrorKind::Rejected);
+        let published = publish(&settings, &outgoing(Some(given_up))).unwrap().outbound_message("t");
+        let headers = published.headers.unwrap();
+        let of = |name: &str| headers.get(name).map(|value| value.as_str().to_owned());
+        assert_eq!(of("dead-letter-nats-msg-id").as_deref(), Some("order-7"));
+        assert_eq!(of("dead-letter-nats-ttl").as_deref(), Some("1h"));
+        assert!(
+            headers.iter().all(|(name, _)| !name.to_string().to_ascii_lowercase().starts_with("nats-")),
+            "{headers:?}"
+        );
     }
 
     #[test]

@@ -54,7 +54,7 @@ impl<R: Receiver> ConsumerBuilder<R> {
             receiver,
             concurrency: 16,
             window: 256,
-            handler_timeout: Duration::from_secs(30),
+            handler_timeout: Duration::from_secs(90),
             grace: Duration::from_secs(10),
             retry: RetryPolicy::default(),
             dead_letters: None,
@@ -74,10 +74,11 @@ impl<R: Receiver> ConsumerBuilder<R> {
         Self { window: messages, ..self }
     }
 
-    /// How long the receiver may take for one message; 1 ms to 24 hours, 30 s without. One that takes longer is dropped, and its
+    /// How long the receiver may take for one message; 1 ms to 24 hours, 90 s without. One that takes longer is dropped, and its
     /// message has failed.
     ///
-    /// A processor has a limit of its own for its handler: what it does around that must have its time too.
+    /// What a handler waits for must end before, so that it can say that the message is not to blame: a pool of sqlx's gives up
+    /// after 30 s, and a processor has a limit of its own for its handler and sends outputs after that.
     #[must_use]
     pub fn handler_timeout(self, limit: Duration) -> Self {
         Self { handler_timeout: limit, ..self }

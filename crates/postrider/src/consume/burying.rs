@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use postrider_core::{
-    Accepted, Attempt, Broker, Confirmation, Destination, Error, ErrorKind, GivenUp, Lane, Message, Outgoing, Place,
-    Published, Result, Term,
+    Accepted, Attempt, Attributes, Broker, Confirmation, Destination, Error, ErrorKind, GivenUp, Headers, Lane,
+    Message, Outgoing, Place, Published, Result, Term,
 };
 use tokio::time::timeout;
 use uuid::Uuid;
@@ -20,6 +20,10 @@ const DEADLINE: Duration = Duration::from_secs(120);
 const UNREADABLE: &str = "unreadable";
 /// The header that says where it lay.
 const PLACE_HEADER: &str = "dead-letter-place";
+/// The header that says what of it was left out.
+const BARE_HEADER: &str = "dead-letter-without";
+/// The most characters of its last error that are kept then.
+const SHORT: usize = 100;
 /// The namespace of the ids of what is no message.
 const PLACES: Uuid = Uuid::from_u128(0x2a77_9d0c_5f0e_4c1b_8f0d_6b9d_31e4_57a2);
 
@@ -31,7 +35,7 @@ pub(super) struct DeadLetters {
 }
 
 impl DeadLetters {
-    /// Puts a message there, with why it was given up in its headers.
+    /// Puts a message there, with why it was given up in its headers; without its own headers where it is refused with them.
     ///
     /// # Errors
     /// When it is not certain that it is there.
@@ -40,6 +44,14 @@ impl DeadLetters {
             Content::Delivery(delivery) => delivery.message.clone(),
             Content::Unreadable(_, payload) => unreadable(&taken.place, payload),
         };
+        match self.put(message.clone(), Arc::clone(&given_up)).await {
+            // It is refused at every try, and stands in the way of its key: what it says is worth more than its headers.
+            Err(error) if error.kind() == ErrorKind::Rejected => self.put(bare(message), shortened(&given_up)).await,
+            told => told,
+        }
+    }
+
+    async fn put(&self, message: Message, given_up: Arc<GivenUp>) -> Result<()> {
         // Lanes and terms are the relay's.
         let outgoing = Outgoing {
             message: Arc::new(message),
@@ -79,6 +91,16 @@ impl DeadLetters {
             _ => Err(Error::new(ErrorKind::Unknown, "the broker did not give one answer to one message")),
         }
     }
+}
+
+/// A message without what a place of dead letters may refuse, and with a word that it is.
+fn bare(message: Message) -> Message {
+    let (headers, attributes) = (Headers::default(), Attributes::default());
+    Message { content_type: None, headers, attributes, ..message }.header(BARE_HEADER, "headers")
+}
+
+fn shortened(given_up: &GivenUp) -> Arc<GivenUp> {
+    Arc::new(GivenUp { error: given_up.error.chars().take(SHORT).collect(), ..given_up.clone() })
 }
 
 /// What is no message, as one that can be kept: its bytes, and where it lay. It has the same id whenever it is put there.

@@ -12,7 +12,7 @@ use tracing::Instrument as _;
 use super::burying::DeadLetters;
 use super::receiver::{Handled, Receiver};
 use super::setback::Setback;
-use super::taken::{Content, Ownership, Taken};
+use super::taken::{ANSWER, Content, Ownership, Taken};
 use super::telemetry;
 use crate::delivery::Delivery;
 use crate::last_words::last_words;
@@ -49,6 +49,9 @@ pub(super) async fn handle<R: Receiver>(taken: Taken, receiver: Arc<R>, limits: 
     let Content::Delivery(delivery) = &taken.content else {
         return Ended::SetBack(taken, Setback::give_up("it is no message"));
     };
+    if is_lost_already(&taken, limits).await {
+        return lost(&taken);
+    }
     let span = tracing::info_span!("message", id = %delivery.id(), place = %taken.place);
     let work = attempt(&*receiver, delivery, limits.handler).instrument(span);
     match taken.while_kept(limits.extend_every, work).await {
@@ -75,6 +78,9 @@ async fn attempt<R: Receiver>(receiver: &R, delivery: &Delivery, limit: Duration
 
 /// Puts it with the dead letters, and acknowledges it when it was accepted there.
 pub(super) async fn bury(taken: Taken, dead: DeadLetters, given_up: Arc<GivenUp>, limits: Limits) -> Ended {
+    if is_lost_already(&taken, limits).await {
+        return lost(&taken);
+    }
     let work = dead.bury(&taken, given_up);
     match taken.while_kept(limits.extend_every, work).await {
         (Ok(()), Ownership::Ours) => {
@@ -87,9 +93,15 @@ pub(super) async fn bury(taken: Taken, dead: DeadLetters, given_up: Arc<GivenUp>
     }
 }
 
+/// Whether it is another consumer's by now, where nothing asks for that while it waits (a partition of Kafka that moved): what
+/// is begun then would be done beside its new owner, and behind what that one does.
+async fn is_lost_already(taken: &Taken, limits: Limits) -> bool {
+    limits.extend_every.is_none() && taken.extend(ANSWER).await == Ownership::Lost
+}
+
 /// Tells the broker that it is worked on.
 pub(super) async fn extend(taken: Taken) -> Ended {
-    match taken.extend().await {
+    match taken.extend(ANSWER).await {
         Ownership::Ours => Ended::Kept(taken),
         Ownership::Lost => lost(&taken),
     }

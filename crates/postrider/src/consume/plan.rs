@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use postrider_core::{DeadReason, GivenUp, Jitter, Tick};
 
-use super::rules::{Arrival, Graveyard, Line, Rules};
+use super::rules::{Arrival, Graveyard, InLine, Line, Rules};
 
 /// One message in hand, in the order in which they were taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -173,9 +173,12 @@ impl Plan {
         let number = Number(self.next);
         self.next += 1;
         let line = self.lines.entry(arrival.line.clone()).or_default();
-        let standing = if line.is_empty() { Standing::Ready } else { Standing::Behind };
+        let (standing, place) = match line.is_empty() {
+            true => (Standing::Ready, InLine::First),
+            false => (Standing::Behind, InLine::Behind),
+        };
         line.push_back(number);
-        let given_up = self.rules.sentence(&arrival).map(Arc::new);
+        let given_up = self.rules.sentence(&arrival, place).map(Arc::new);
         let is_suspect = given_up.is_none() && self.rules.is_suspect(arrival.deliveries);
         let held = Held {
             line: arrival.line,

@@ -25,6 +25,13 @@ pub(super) struct Arrival {
     pub fault: Option<String>,
 }
 
+/// Where a message stands in its line when it comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum InLine {
+    First,
+    Behind,
+}
+
 /// Whether there is a place for messages that are given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Graveyard {
@@ -45,13 +52,14 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    /// Why it is given up before it begins: it is no message, or every delivery of it ended in the death of a program.
-    pub(super) fn sentence(&self, arrival: &Arrival) -> Option<GivenUp> {
+    /// Why it is given up before it begins: it is no message, or every delivery of it ended in the death of a program. What
+    /// stands behind another one of its line has not had its turn, however often it was delivered with it.
+    pub(super) fn sentence(&self, arrival: &Arrival, place: InLine) -> Option<GivenUp> {
         let before = arrival.deliveries.unwrap_or(1).saturating_sub(1);
         if let Some(error) = &arrival.fault {
             return Some(GivenUp { reason: DeadReason::Malformed, attempts: 0, error: error.clone() });
         }
-        let Attempts::AtMost(attempts) = self.retry.attempts else { return None };
+        let (InLine::First, Attempts::AtMost(attempts)) = (place, self.retry.attempts) else { return None };
         let most = attempts.saturating_mul(2).max(attempts.saturating_add(10));
         if self.graveyard == Graveyard::Nowhere || before < most {
             return None;

@@ -7,14 +7,18 @@ use std::io;
 use postrider_core::{DeadReason, Error, ErrorKind, causes};
 
 use super::plan::End;
-use crate::error::EnqueueError;
 use crate::inbox::InboxError;
 
 /// Why a message could not be handled, and what follows.
 ///
 /// It is an error like others, so a handler may return it, or any error that has it as a cause.
 #[derive(Debug)]
-pub struct Setback {
+pub struct Setback(Marked);
+
+/// What a setback is, as the first of its causes as well: a wrapper that shows another error as its own
+/// (`#[error(transparent)]`, `anyhow`) hides that error and shows its causes.
+#[derive(Debug)]
+struct Marked {
     blame: Blame,
     error: Box<dyn StdError + Send + Sync>,
 }
@@ -33,12 +37,12 @@ enum Blame {
 impl Setback {
     /// It failed, and that is counted: after the attempts of the policy the message is given up.
     pub fn failed(error: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        Self { blame: Blame::Message, error: error.into() }
+        Self::marked(Blame::Message, error.into())
     }
 
     /// It failed by no fault of the message, such as a database that is away: it is tried again, and that is not counted.
     pub fn again(error: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        Self { blame: Blame::Nobody, error: error.into() }
+        Self::marked(Blame::Nobody, error.into())
     }
 
     /// It will fail at every attempt: it is given up at once, as [`DeadReason::Malformed`].
@@ -48,7 +52,11 @@ impl Setback {
 
     /// The same with another reason, which the dead letter carries.
     pub fn give_up_as(reason: DeadReason, error: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        Self { blame: Blame::Forever(reason), error: error.into() }
+        Self::marked(Blame::Forever(reason), error.into())
+    }
+
+    fn marked(blame: Blame, error: Box<dyn StdError + Send + Sync>) -> Self {
+        Self(Marked { blame, error })
     }
 
     /// What an error says, by the first among it and its causes that says anything; otherwise it is counted.
@@ -57,12 +65,16 @@ impl Setback {
     /// away, contended, throttled, misconfigured or not known is not counted, nor is a connection that could not be made or
     /// broke ([`std::io::Error`]), nor a pool of sqlx's that gave none. Given up at once is what is older than the inbox
     /// remembers, as [`DeadReason::Expired`].
+    ///
+    /// They are found behind wrappers too, those that show an error as their own among them (`#[error(transparent)]`, `anyhow`).
+    /// Two are not found there unless they are a cause and not the whole (`#[source]`, `.context(..)`): a bare
+    /// [`std::io::Error`], and the error of a broker.
     pub fn of(error: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         let error = error.into();
         let mut cause: Option<&(dyn StdError + 'static)> = Some(&*error);
         while let Some(error_here) = cause {
             if let Some(blame) = blame(error_here) {
-                return Self { blame, error };
+                return Self::marked(blame, error);
             }
             cause = error_here.source();
         }
@@ -71,12 +83,12 @@ impl Setback {
 
     /// Whether it is the fault of the message.
     pub(super) fn is_counted(&self) -> bool {
-        self.blame != Blame::Nobody
+        self.0.blame != Blame::Nobody
     }
 
     /// What it is to the plan, with the whole story.
     pub(super) fn end(&self) -> End {
-        match self.blame {
+        match self.0.blame {
             Blame::Message => End::Failed(self.story()),
             Blame::Nobody => End::Again,
             Blame::Forever(reason) => End::GiveUp(reason, self.story()),
@@ -85,34 +97,37 @@ impl Setback {
 
     /// What was said, and every cause of it.
     pub(super) fn story(&self) -> String {
-        causes(&*self.error)
+        causes(&*self.0.error)
     }
 }
 
 /// What an error says by itself.
 fn blame(error: &(dyn StdError + 'static)) -> Option<Blame> {
-    if let Some(setback) = error.downcast_ref::<Setback>() {
-        return Some(setback.blame);
+    if let Some(Setback(marked)) = error.downcast_ref::<Setback>() {
+        return Some(marked.blame);
     }
-    if let Some(error) = error.downcast_ref::<InboxError>() {
-        return match error {
-            InboxError::TooOld => Some(Blame::Forever(DeadReason::Expired)),
-            InboxError::Future | InboxError::Contended(_) => Some(Blame::Nobody),
-            InboxError::Database(error) => Some(of_kind(error)),
-            _ => None,
-        };
-    }
-    if let Some(EnqueueError::Database(error)) = error.downcast_ref::<EnqueueError>() {
-        return Some(of_kind(error));
-    }
-    #[cfg(any(feature = "sqlx-postgres", feature = "sqlx-mysql", feature = "sqlx-sqlite"))]
-    if let Some(sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed) = error.downcast_ref::<sqlx::Error>() {
-        return Some(Blame::Nobody);
+    if let Some(marked) = error.downcast_ref::<Marked>() {
+        return Some(marked.blame);
     }
     if let Some(error) = error.downcast_ref::<io::Error>() {
         return is_of_a_connection(error.kind()).then_some(Blame::Nobody);
     }
-    error.downcast_ref::<Error>().map(of_kind)
+    error.downcast_ref::<Error>().map(of_kind).or_else(|| by_its_words(&error.to_string()))
+}
+
+/// What an error without a cause says, by its words: a wrapper that shows it as its own hides its type.
+fn by_its_words(said: &str) -> Option<Blame> {
+    if said == InboxError::TooOld.to_string() {
+        return Some(Blame::Forever(DeadReason::Expired));
+    }
+    if said == InboxError::Contended(None).to_string() {
+        return Some(Blame::Nobody);
+    }
+    #[cfg(any(feature = "sqlx-postgres", feature = "sqlx-mysql", feature = "sqlx-sqlite"))]
+    if [sqlx::Error::PoolTimedOut, sqlx::Error::PoolClosed].iter().any(|error| said == error.to_string()) {
+        return Some(Blame::Nobody);
+    }
+    None
 }
 
 fn is_of_a_connection(kind: io::ErrorKind) -> bool {
@@ -145,11 +160,23 @@ fn of_kind(error: &Error) -> Blame {
 
 impl fmt::Display for Setback {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
+        self.0.fmt(f)
     }
 }
 
 impl StdError for Setback {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(&self.0)
+    }
+}
+
+impl fmt::Display for Marked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl StdError for Marked {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         self.error.source()
     }
@@ -158,6 +185,7 @@ impl StdError for Setback {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::EnqueueError;
 
     /// An error of an application, with a cause.
     #[derive(Debug, thiserror::Error)]
@@ -165,7 +193,7 @@ mod tests {
     struct Billing(#[source] Box<dyn StdError + Send + Sync>);
 
     fn blame_of(error: impl Into<Box<dyn StdError + Send + Sync>>) -> Blame {
-        Setback::of(error).blame
+        Setback::of(error).0.blame
     }
 
     #[test]
@@ -216,8 +244,66 @@ mod tests {
     fn what_the_inbox_says_is_understood() {
         assert_eq!(blame_of(InboxError::TooOld), Blame::Forever(DeadReason::Expired));
         assert_eq!(blame_of(Billing(InboxError::Contended(None).into())), Blame::Nobody);
-        assert_eq!(blame_of(InboxError::Future), Blame::Nobody);
         assert_eq!(blame_of(InboxError::OutsideTransaction), Blame::Message);
+    }
+
+    /// A clock that is a little ahead has it pass within the attempts; one that is years ahead would keep its key for years.
+    #[test]
+    fn a_time_that_has_not_come_is_counted() {
+        assert_eq!(blame_of(InboxError::Future), Blame::Message);
+        assert_eq!(blame_of(Shown::Inbox(InboxError::Future)), Blame::Message);
+    }
+
+    /// An error of an application that shows others as its own.
+    #[derive(Debug, thiserror::Error)]
+    enum Shown {
+        #[error(transparent)]
+        Setback(#[from] Setback),
+        #[error(transparent)]
+        Inbox(#[from] InboxError),
+        #[error(transparent)]
+        Enqueue(#[from] EnqueueError),
+        #[cfg(feature = "sqlx-postgres")]
+        #[error(transparent)]
+        Sqlx(#[from] sqlx::Error),
+    }
+
+    /// Else an outage fills the dead letters of everybody who writes his errors like this.
+    #[test]
+    fn what_stands_behind_a_wrapper_that_shows_it_as_its_own_is_understood() {
+        let away = || Error::new(ErrorKind::Unavailable, "the database is away").because("refused");
+        let all: Vec<(Shown, Blame)> = vec![
+            (Setback::again("x").into(), Blame::Nobody),
+            (Setback::give_up("x").into(), Blame::Forever(DeadReason::Malformed)),
+            (InboxError::TooOld.into(), Blame::Forever(DeadReason::Expired)),
+            (InboxError::Contended(None).into(), Blame::Nobody),
+            (InboxError::Contended(Some(Error::new(ErrorKind::Throttled, "again"))).into(), Blame::Nobody),
+            (InboxError::Database(away()).into(), Blame::Nobody),
+            (EnqueueError::Database(away()).into(), Blame::Nobody),
+            (EnqueueError::OutsideTransaction.into(), Blame::Message),
+            #[cfg(feature = "sqlx-postgres")]
+            (sqlx::Error::PoolTimedOut.into(), Blame::Nobody),
+            #[cfg(feature = "sqlx-postgres")]
+            (sqlx::Error::Io(io::Error::from(io::ErrorKind::ConnectionRefused)).into(), Blame::Nobody),
+            #[cfg(feature = "sqlx-postgres")]
+            (sqlx::Error::RowNotFound.into(), Blame::Message),
+        ];
+        for (shown, expected) in all {
+            let said = shown.to_string();
+            assert_eq!(blame_of(shown), expected, "{said}");
+        }
+        let twice = Billing(Shown::from(InboxError::Database(away())).into());
+        assert_eq!(blame_of(twice), Blame::Nobody);
+    }
+
+    #[test]
+    fn what_stands_behind_anyhow_is_understood() {
+        let away = || Error::new(ErrorKind::Unavailable, "the database is away");
+        assert_eq!(blame_of(anyhow::Error::from(Setback::again("x"))), Blame::Nobody);
+        assert_eq!(blame_of(anyhow::Error::from(InboxError::TooOld)), Blame::Forever(DeadReason::Expired));
+        assert_eq!(blame_of(anyhow::Error::from(InboxError::Database(away()))), Blame::Nobody);
+        assert_eq!(blame_of(anyhow::Error::from(away()).context("charging the card")), Blame::Nobody);
+        assert_eq!(blame_of(anyhow::anyhow!("no such item")), Blame::Message);
     }
 
     #[test]

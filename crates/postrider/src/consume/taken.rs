@@ -12,7 +12,7 @@ use super::rules::{Arrival, Line};
 use crate::delivery::Delivery;
 
 /// How long the broker may take to answer one word about a message. What is not answered by then is not known.
-const ANSWER: Duration = Duration::from_secs(30);
+pub(super) const ANSWER: Duration = Duration::from_secs(30);
 
 /// A message in hand. Dropped, it comes again.
 #[derive(Debug)]
@@ -77,15 +77,16 @@ impl Taken {
     async fn until_lost(&self, every: Duration) {
         loop {
             sleep(every).await;
-            if self.extend().await == Ownership::Lost {
+            // A word that is not answered must not keep the next one from being said in time.
+            if self.extend(every.min(ANSWER)).await == Ownership::Lost {
                 return;
             }
         }
     }
 
     /// Says that it is worked on. Where the broker does not answer, it is asked again the next time.
-    pub(super) async fn extend(&self) -> Ownership {
-        match answered(self.receipt.extend()).await {
+    pub(super) async fn extend(&self, within: Duration) -> Ownership {
+        match answered(within, self.receipt.extend()).await {
             Err(error) if error.kind() == ErrorKind::Fenced => Ownership::Lost,
             Err(error) => {
                 tracing::debug!(place = %self.place, %error, "the broker was not told that a message is worked on");
@@ -97,7 +98,7 @@ impl Taken {
 
     /// Says that it is over. Where the broker does not know that then, it comes again and is a repeat.
     pub(super) async fn acknowledge(self) {
-        if let Err(error) = answered(self.receipt.acknowledge()).await {
+        if let Err(error) = answered(ANSWER, self.receipt.acknowledge()).await {
             let kind = error.kind();
             tracing::info!(place = %self.place, %kind, %error, "not acknowledged: the message may come again, as a repeat");
         }
@@ -105,13 +106,13 @@ impl Taken {
 
     /// Gives it back. Where the broker does not know that then, it comes back later.
     pub(super) async fn release(self) {
-        if let Err(error) = answered(self.receipt.release()).await {
+        if let Err(error) = answered(ANSWER, self.receipt.release()).await {
             tracing::debug!(place = %self.place, %error, "not given back: the message comes again later");
         }
     }
 }
 
-async fn answered(word: impl Future<Output = Result<()>>) -> Result<()> {
-    let unanswered = |_| Error::new(ErrorKind::Unknown, format!("the broker did not answer within {ANSWER:?}"));
-    timeout(ANSWER, word).await.map_err(unanswered).flatten()
+async fn answered(within: Duration, word: impl Future<Output = Result<()>>) -> Result<()> {
+    let unanswered = |_| Error::new(ErrorKind::Unknown, format!("the broker did not answer within {within:?}"));
+    timeout(within, word).await.map_err(unanswered).flatten()
 }

@@ -15,6 +15,16 @@ pub(super) fn names(outbox: &Outbox) -> Result<Names, Error> {
     Names::new(&outbox.prefix)
 }
 
+/// Whether it is the server's trouble and no message's: its disk, memory, connections or a table's room are exhausted, its disk
+/// fails, it stops, or somebody ended the statement.
+/// <https://dev.mysql.com/doc/mysql-errors/en/server-error-reference.html>
+const fn is_away(number: u16) -> bool {
+    matches!(
+        number,
+        1021 | 1026 | 1030 | 1037 | 1038 | 1040 | 1041 | 1053 | 1114 | 1152 | 1158..=1161 | 1203 | 1317 | 1927
+    )
+}
+
 /// A refusal by the server, by its number; none when the connection failed.
 pub(super) fn refused(names: &Names, number: Option<u16>) -> Error {
     let table = format!("{}outbox", names.prefix());
@@ -40,6 +50,9 @@ pub(super) fn refused(names: &Names, number: Option<u16>) -> Error {
             ErrorKind::Config,
             format!("enqueueing into {table}: more bytes than max_allowed_packet of the server, raise it there"),
         ),
+        Some(number) if is_away(number) => {
+            (ErrorKind::Unavailable, format!("enqueueing into {table}: the server is out of something or going away"))
+        }
         Some(_) => (ErrorKind::Rejected, format!("enqueueing into {table}: roll the transaction back")),
         None => (
             ErrorKind::Unavailable,
@@ -64,6 +77,9 @@ pub(super) fn not_received(number: Option<u16>, said: impl std::fmt::Display) ->
         ),
         Some(1290 | 1792 | 1836) => {
             (ErrorKind::Config, "asking the inbox in a read-only transaction or on a replica".to_owned())
+        }
+        Some(number) if is_away(number) => {
+            (ErrorKind::Unavailable, "asking the inbox: the server is out of something or going away".to_owned())
         }
         Some(_) => (ErrorKind::Rejected, "asking the inbox: roll the transaction back".to_owned()),
         None => (

@@ -10,6 +10,12 @@ use crate::outbox::Outbox;
 const MIGRATE: &str = "run `postrider migrate` or call postrider::migrate before the application writes, and check the \
                        configured schema and prefix";
 
+/// Whether it is the server's trouble and no message's: its disk or memory is full, its disk fails, an operator intervened,
+/// the connection broke. <https://www.postgresql.org/docs/current/errcodes-appendix.html>
+fn is_away(sqlstate: &str) -> bool {
+    ["08", "53", "57", "58"].iter().any(|class| sqlstate.starts_with(class))
+}
+
 /// A refusal by PostgreSQL, by its SQLSTATE; none when the connection failed.
 pub(super) fn refused(table: &str, sqlstate: Option<&str>) -> Error {
     let (kind, text) = match sqlstate {
@@ -27,6 +33,9 @@ pub(super) fn refused(table: &str, sqlstate: Option<&str>) -> Error {
         ),
         Some("25006") => {
             (ErrorKind::Config, format!("enqueueing into {table} in a read-only transaction or on a replica"))
+        }
+        Some(state) if is_away(state) => {
+            (ErrorKind::Unavailable, format!("enqueueing into {table}: the server is out of something or going away"))
         }
         Some(_) => (ErrorKind::Rejected, format!("enqueueing into {table}: roll the transaction back")),
         None => (
@@ -61,6 +70,9 @@ pub(super) fn not_received(sqlstate: Option<&str>, said: String) -> InboxError {
         ),
         Some("25006") => {
             (ErrorKind::Config, "asking the inbox in a read-only transaction or on a replica".to_owned())
+        }
+        Some(state) if is_away(state) => {
+            (ErrorKind::Unavailable, "asking the inbox: the server is out of something or going away".to_owned())
         }
         Some(_) => (ErrorKind::Rejected, "asking the inbox: roll the transaction back".to_owned()),
         None => (

@@ -7,7 +7,10 @@ use crate::outbox::Outbox;
 
 pub(super) const BUSY: i32 = 5;
 pub(super) const LOCKED: i32 = 6;
+const NO_MEMORY: i32 = 7;
 pub(super) const READONLY: i32 = 8;
+const IO: i32 = 10;
+const FULL: i32 = 13;
 
 const MIGRATE: &str = "run `postrider migrate` or call postrider::migrate before the application writes, and check the \
                        configured schema and prefix";
@@ -33,6 +36,9 @@ pub(super) fn refused(table: &str, code: Option<i32>, message: &str) -> Error {
         Some(READONLY) => {
             (ErrorKind::Config, format!("enqueueing into {table}: the database file or its folder cannot be written"))
         }
+        Some(IO | FULL | NO_MEMORY) => {
+            (ErrorKind::Unavailable, format!("enqueueing into {table}: the disk is full or fails, or memory is short"))
+        }
         Some(_) => (ErrorKind::Rejected, format!("enqueueing into {table}: roll the transaction back")),
         None => (ErrorKind::Unavailable, format!("enqueueing into {table}: the connection failed")),
     };
@@ -51,6 +57,9 @@ pub(super) fn not_received(code: Option<i32>, said: String) -> InboxError {
         }
         Some(READONLY) => {
             (ErrorKind::Config, "asking the inbox: the database file or its folder cannot be written".to_owned())
+        }
+        Some(IO | FULL | NO_MEMORY) => {
+            (ErrorKind::Unavailable, "asking the inbox: the disk is full or fails, or memory is short".to_owned())
         }
         Some(_) => (ErrorKind::Rejected, "asking the inbox: roll the transaction back".to_owned()),
         None => (ErrorKind::Unavailable, "asking the inbox: the connection failed".to_owned()),

@@ -260,8 +260,11 @@ impl<H: Handler> Walk<'_, H> {
             Err(_) => return Err(format!("the handler took longer than {limit:?}").into()),
         }
         let messages = out.into_messages();
-        if self.processor.outlet.is_none() && !messages.is_empty() {
-            return Err(no_broker().into());
+        // What could never be sent must not be committed: every later message of the entity would wait for it.
+        match &self.processor.outlet {
+            Some(outlet) => messages.iter().try_for_each(|message| outlet.place_of(message).map(drop))?,
+            None if messages.is_empty() => {}
+            None => return Err(no_broker().into()),
         }
         Ok((serde_json::to_value(&state)?, messages))
     }

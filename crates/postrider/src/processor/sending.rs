@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use postrider_core::{
-    Attempt, Broker, DestinationTemplate, Error, ErrorKind, Lane, Message, OrderInBatch, Outgoing, Published, Result,
-    Term,
+    Attempt, Broker, Destination, DestinationTemplate, Error, ErrorKind, Lane, Message, OrderInBatch, Outgoing,
+    Published, Result, Term,
 };
 
 /// Where outputs go.
@@ -33,11 +33,19 @@ impl Outlet {
         Ok(())
     }
 
-    fn outgoing(&self, message: Message) -> Result<Outgoing> {
-        let destination = self.destination.render(&message).map_err(|why| {
+    /// Where a message goes.
+    ///
+    /// # Errors
+    /// `Rejected` for one of which the destination cannot be made: it has no place, now or later.
+    pub(super) fn place_of(&self, message: &Message) -> Result<Destination> {
+        self.destination.render(message).map_err(|why| {
             let text = format!("the output {} on {} has no place: {why}", message.id, message.topic.as_str());
             Error::new(ErrorKind::Rejected, text)
-        })?;
+        })
+    }
+
+    fn outgoing(&self, message: Message) -> Result<Outgoing> {
+        let destination = self.place_of(&message)?;
         // Lanes and terms are the relay's: here nobody shares the messages of one delivery.
         let (message, attempt) = (Arc::new(message), Attempt(1));
         Ok(Outgoing { message, destination, attempt, lane: Lane(0), term: Term(0), given_up: None })
@@ -75,8 +83,6 @@ fn accepted(sent: usize, answers: Vec<Published>) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use postrider_core::Destination;
-
     use super::*;
 
     fn of(keys: &[Option<&str>]) -> Vec<Outgoing> {

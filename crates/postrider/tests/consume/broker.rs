@@ -1,12 +1,14 @@
 //! What the consumer says to the broker, and what it makes of the answers.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use postrider::brokers::memory::{Answer, MemoryBroker};
 use postrider::{ErrorKind, RetryPolicy};
 use tokio::time::Instant;
 
 use crate::queue::Queue;
-use crate::scene::{Act, Scene, places, policy};
+use crate::scene::{Act, Scene, dead_letters, places, policy};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -95,6 +97,29 @@ async fn a_message_that_is_another_consumers_while_it_waits_is_let_go() {
     assert_eq!(scene.record.begun(), ["lost", "next"]);
     let summary = scene.stopped().await;
     assert_eq!((summary.handled, summary.failed, summary.lost, summary.buried), (1, 1, 1, 0));
+}
+
+/// A partition of Kafka that moved: nothing asks for it while its messages wait.
+#[tokio::test(start_paused = true)]
+async fn what_is_another_consumers_where_nobody_asks_meanwhile_is_not_begun_and_not_buried() {
+    let queue = Queue::new();
+    for payload in ["lost", "next", "last"] {
+        queue.put("a", payload);
+    }
+    queue.put("b", "given up");
+    let fails = |payload: &str, _: u32| if payload == "given up" { Act::GiveUp } else { Act::Fail };
+    let away = MemoryBroker::recording().with_script(|_, _| Answer::Fail(ErrorKind::Unavailable));
+    let away = Arc::new(away);
+    let graveyard = Arc::clone(&away);
+    let scene = Scene::start_with(&queue, fails, |builder| builder.dead_letters(graveyard, dead_letters()));
+    scene.until(|scene| scene.record.ended().len() == 2 && away.sent() == 1).await;
+    for payload in ["lost", "next", "last", "given up"] {
+        queue.fence(payload);
+    }
+    scene.until_empty().await;
+    assert_eq!((scene.record.begun().len(), away.sent()), (2, 1));
+    let summary = scene.stopped().await;
+    assert_eq!((summary.handled, summary.failed, summary.lost, summary.buried), (0, 2, 4, 0));
 }
 
 #[tokio::test(start_paused = true)]

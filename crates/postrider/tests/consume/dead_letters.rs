@@ -51,6 +51,29 @@ async fn what_can_never_be_handled_is_given_up_at_its_first_attempt() {
     assert_eq!(scene.stopped().await.buried, 1);
 }
 
+/// A header that the place does not take, or one byte too many: it would be refused at every try, and its key would wait.
+#[tokio::test(start_paused = true)]
+async fn a_dead_letter_that_its_place_refuses_is_put_there_without_its_headers() {
+    let queue = Queue::new();
+    let bad = queue.put("a", "bad");
+    queue.put("a", "good");
+    let broker = MemoryBroker::recording().with_script(|_, nth| match nth {
+        0 => Answer::Fail(ErrorKind::Rejected),
+        _ => Answer::Accept,
+    });
+    let broker = Arc::new(broker);
+    let graveyard = Arc::clone(&broker);
+    let scene = Scene::start_with(&queue, bad_fails, |builder| builder.dead_letters(graveyard, dead_letters()));
+    scene.until_empty().await;
+    let dead = broker.messages();
+    assert_eq!(dead.len(), 1);
+    let kept = &dead[0].message;
+    assert_eq!((kept.id, &kept.key, &kept.topic, &kept.payload), (bad.id, &bad.key, &bad.topic, &bad.payload));
+    assert_eq!(kept.headers.get("dead-letter-without"), Some("headers"));
+    assert_eq!(queue.seen().acknowledged, ["bad", "good"]);
+    assert_eq!(scene.stopped().await.buried, 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn while_their_place_is_away_dead_letters_wait_and_others_flow() {
     let queue = Queue::new();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use postrider::brokers::memory::{Answer, MemoryBroker};
 use postrider::documents::memory::MemoryDocuments;
 use postrider::{Lapse, Processed};
-use postrider_core::ErrorKind;
+use postrider_core::{AllowList, DestinationTemplate, ErrorKind, Placeholder};
 
 use crate::scene::{MODES, Mode, Scene};
 
@@ -177,5 +177,25 @@ async fn of_two_messages_with_one_id_the_second_is_a_repeat_whatever_it_says() {
         assert!(matches!(scene.processor().process(&book).await, Processed::Applied));
         assert!(matches!(scene.processor().process(&other).await, Processed::Repeat));
         assert_eq!(scene.items().await, ["book"]);
+    }
+}
+
+/// Else it is committed, and every later message of the entity waits for an output that nobody can send.
+#[tokio::test]
+async fn an_output_that_has_no_place_is_refused_before_anything_is_committed() {
+    let allowed = AllowList::default().allow(Placeholder::Key, ["nobody"]).unwrap();
+    let nowhere = DestinationTemplate::allowing("carts.{key}", &allowed).unwrap();
+    for mode in MODES {
+        let scene = Scene::new(mode);
+        let builder = scene.builder_over(Arc::clone(&scene.store), Arc::clone(&scene.broker) as _);
+        let processor = builder.broker(Arc::clone(&scene.broker) as _, nowhere.clone()).build().unwrap();
+        let book = scene.delivery("book").await;
+        let processed = processor.process(&book).await;
+        assert!(
+            matches!(&processed, Processed::Failed(error) if error.to_string().contains("has no place")),
+            "{processed}"
+        );
+        assert!(scene.document().await.is_none() && scene.sent().is_empty());
+        assert!(matches!(scene.processor().process(&book).await, Processed::Applied), "with a place it goes");
     }
 }

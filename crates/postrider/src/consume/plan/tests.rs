@@ -294,6 +294,25 @@ fn one_that_ended_no_delivery_is_given_up_unbegun_and_only_then() {
     assert_eq!(steps(&mut plan, START), [Step::Handle(number)]);
 }
 
+/// One message kills its program, and all of its key are delivered as often as it. They have their turn, alone, behind it.
+#[test]
+fn what_was_delivered_behind_one_that_kills_its_program_is_handled_alone_and_not_given_up_with_it() {
+    let retry = RetryPolicy { attempts: Attempts::AtMost(10), ..RetryPolicy::default() };
+    let mut plan = plan(Rules { retry, ..rules() });
+    let [killer, second, third] = [(); 3].map(|()| delivered(&mut plan, "a", 21));
+    let other = take(&mut plan, "b");
+    let buried = steps(&mut plan, START);
+    assert!(matches!(buried[..], [Step::Bury(number, _), Step::Handle(beside)] if (number, beside) == (killer, other)));
+    plan.ended(START, killer, End::Gone);
+    assert!(steps(&mut plan, START).is_empty(), "the next one is handled alone");
+    plan.ended(START, other, End::Gone);
+    for innocent in [second, third] {
+        assert_eq!(steps(&mut plan, START), [Step::Handle(innocent)]);
+        plan.ended(START, innocent, End::Gone);
+    }
+    assert!(plan.is_empty());
+}
+
 #[test]
 fn what_is_not_in_hand_any_more_changes_nothing() {
     let mut plan = plan(rules());
