@@ -98,12 +98,14 @@ pub struct Begin {
     pub fingerprint: Fingerprint,
     /// How long nobody else begins, [`LONGEST_LEASE`] at most.
     pub lease: Duration,
+    /// The epoch of a key of which nothing is known: no one that it had before it was forgotten.
+    pub first: Epoch,
 }
 
 impl Begin {
     fn decided(&self, found: Option<FoundKey>) -> Begun<StoredAnswer> {
         let now = found.as_ref().map_or(Timestamp(0), |found| found.now);
-        receiving::begin(found.map(|found| found.record), self.fingerprint, now)
+        receiving::begin(found.map(|found| found.record), self.fingerprint, now, self.first)
     }
 
     fn lease(&self) -> Value {

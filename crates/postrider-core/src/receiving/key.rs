@@ -12,7 +12,9 @@ use crate::message::Timestamp;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fingerprint(pub [u8; 32]);
 
-/// How often a key was begun: the fencing number of the one who works on it.
+/// The fencing number of the one who works on a key: one more at each beginning of the same request.
+///
+/// Its first is nobody's else, so that who worked on the key before it was forgotten cannot answer what it stands for now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch(pub u64);
 
@@ -48,10 +50,10 @@ pub enum Begun<A> {
 /// Decides what to do with a request by what is stored of its key.
 ///
 /// Another request comes before everything else, so that nobody waits for, or gets, the answer to a question that was not
-/// asked.
-pub fn begin<A>(known: Option<KeyRecord<A>>, fingerprint: Fingerprint, now: Timestamp) -> Begun<A> {
+/// asked. `first` is the epoch of a key of which nothing is known.
+pub fn begin<A>(known: Option<KeyRecord<A>>, fingerprint: Fingerprint, now: Timestamp, first: Epoch) -> Begun<A> {
     match known {
-        None => Begun::Started(Epoch(1)),
+        None => Begun::Started(first),
         Some(record) if record.fingerprint != fingerprint => Begun::Mismatch,
         Some(KeyRecord { answer: Some(answer), .. }) => Begun::Replay(answer),
         Some(record) if now < record.leased_until => Begun::InProgress { retry_after: record.leased_until.since(now) },
@@ -72,7 +74,8 @@ mod tests {
 
     #[test]
     fn a_key_is_begun_once_at_a_time_and_answered_the_same_for_ever() {
-        assert_eq!(begin::<&str>(None, ASKED, Timestamp(0)), Begun::Started(Epoch(1)));
+        assert_eq!(begin::<&str>(None, ASKED, Timestamp(0), Epoch(9)), Begun::Started(Epoch(9)));
+        let begin = |known, fingerprint, now| begin(known, fingerprint, now, Epoch(9));
         let half = Begun::InProgress { retry_after: Duration::from_millis(500) };
         assert_eq!(begin(known(None), ASKED, Timestamp(500_000)), half);
         assert_eq!(begin(known(None), ASKED, Timestamp(1_000_000)), Begun::Started(Epoch(4)));
@@ -84,7 +87,7 @@ mod tests {
     #[test]
     fn another_request_is_told_so_whatever_became_of_the_first() {
         for (answer, now) in [(None, 0), (None, 2_000_000), (Some("done"), 0)] {
-            assert_eq!(begin(known(answer), OTHER, Timestamp(now)), Begun::Mismatch);
+            assert_eq!(begin(known(answer), OTHER, Timestamp(now), Epoch(9)), Begun::Mismatch);
         }
     }
 }

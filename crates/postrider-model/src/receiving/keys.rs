@@ -232,9 +232,9 @@ impl Keys {
                 let known = state.record.clone();
                 let begun = match (self.broken, &known) {
                     (Some(BrokenKeys::AnswerBeforeFingerprint), Some(record)) => {
-                        begin(known.clone(), record.fingerprint, now)
+                        begin(known.clone(), record.fingerprint, now, Epoch(1))
                     }
-                    _ => begin(known, asked, now),
+                    _ => begin(known, asked, now, Epoch(1)),
                 };
                 match begun {
                     Begun::Started(epoch) => {

@@ -18,7 +18,8 @@ pub trait Receiver: Send + Sync + 'static {
     /// Handles one delivery. When it returns `Ok`, the effect must be committed: the message is acknowledged then.
     ///
     /// Dropped at any point, as it is when it takes too long, it must leave a message that can be handled once more. It must
-    /// not keep its thread for long: what blocks belongs into `tokio::task::spawn_blocking`.
+    /// not keep its thread for long: what blocks belongs into `tokio::task::spawn_blocking`. That runs on when the delivery is
+    /// dropped, and its effect may come after what follows: a time limit of its own has it end before.
     ///
     /// # Errors
     /// Why it is not over, and what follows from that.

@@ -7,6 +7,8 @@ use postrider_core::receiving::{Begun, Epoch, Fingerprint};
 use postrider_stores::keys::{Answer, Begin, ForgetKey, ForgetKeys, Release, StoredAnswer};
 use postrider_stores::received::Forgotten;
 
+use uuid::Uuid;
+
 use super::ScopedKey;
 use crate::error::NameError;
 use crate::inbox::{Inbox, InboxError};
@@ -66,11 +68,17 @@ const LARGEST: usize = 1024 * 1024;
 pub struct IdempotencyKeys {
     tables: Inbox,
     largest: usize,
+    first: Option<Epoch>,
+}
+
+/// An epoch that no key has had: 62 random bits, so that it and those that follow fit into what databases count with.
+fn unused() -> Epoch {
+    Epoch(Uuid::new_v4().as_u64_pair().1 & (u64::MAX >> 2))
 }
 
 impl Default for IdempotencyKeys {
     fn default() -> Self {
-        Self { tables: Inbox::default(), largest: LARGEST }
+        Self { tables: Inbox::default(), largest: LARGEST, first: None }
     }
 }
 
@@ -82,7 +90,7 @@ impl IdempotencyKeys {
 
     /// The keys beside an outbox, with its names.
     pub fn beside(outbox: &Outbox) -> Self {
-        Self { tables: Inbox::beside(outbox), largest: LARGEST }
+        Self { tables: Inbox::beside(outbox), largest: LARGEST, first: None }
     }
 
     /// The same keys in a PostgreSQL schema; MySQL, MariaDB and SQLite, which have none inside a database, ignore it.
@@ -107,6 +115,13 @@ impl IdempotencyKeys {
         Self { largest: bytes, ..self }
     }
 
+    /// The same keys with this epoch where nothing is known of a key, for tests that tell epochs apart. Without it that is a
+    /// random one: where keys are forgotten, who worked on one before must not be taken for who works on it now.
+    #[must_use]
+    pub fn first_epoch(self, epoch: Epoch) -> Self {
+        Self { first: Some(epoch), ..self }
+    }
+
     /// Says inside `tx` what to do with a request, and takes it for `lease` where it is to be worked on.
     ///
     /// Commit `tx` before the work, so that others see who works; it waits for nobody's work. Another request with the key,
@@ -123,7 +138,10 @@ impl IdempotencyKeys {
         fingerprint: Fingerprint,
         lease: Duration,
     ) -> T::Received<Begun<StoredAnswer>> {
-        tx.ask(&self.tables, Ok(Begin { name: key.name(), fingerprint, lease }))
+        tx.ask(
+            &self.tables,
+            Ok(Begin { name: key.name(), fingerprint, lease, first: self.first.unwrap_or_else(unused) }),
+        )
     }
 
     /// Stores inside `tx`, which has the effect, the answer that the request gets from then on, and hands it back.

@@ -11,6 +11,8 @@ use crate::inbox::{Question, Receiver, Told};
 #[derive(Clone)]
 pub enum Asked {
     Begin(ScopedKey, Fingerprint, Duration),
+    /// With a first epoch of the library's, and a lease that is over at once.
+    BeginAnew(ScopedKey),
     Answer(ScopedKey, Epoch, StoredAnswer),
     Release(ScopedKey, Epoch),
     ForgetKey(ScopedKey),
@@ -31,10 +33,14 @@ pub enum Reply {
 macro_rules! replied {
     ($tx:expr, $asked:expr $(, $await:tt)?) => {{
         use crate::keys::{Asked, Reply};
-        let keys = postrider::IdempotencyKeys::new().largest_answer(crate::keys::LARGEST);
+        let keys = crate::keys::counting().largest_answer(crate::keys::LARGEST);
         match $asked {
             Asked::Begin(key, fingerprint, lease) => {
                 keys.begin($tx, &key, fingerprint, lease)$(.$await)?.map(Reply::Begun)
+            }
+            Asked::BeginAnew(key) => {
+                let keys = postrider::IdempotencyKeys::new();
+                keys.begin($tx, &key, crate::keys::ASKED, std::time::Duration::ZERO)$(.$await)?.map(Reply::Begun)
             }
             Asked::Answer(key, epoch, answer) => keys.answer($tx, &key, epoch, answer)$(.$await)?.map(Reply::Answered),
             Asked::Release(key, epoch) => keys.release($tx, &key, epoch)$(.$await)?.map(|()| Reply::Released),
@@ -63,6 +69,7 @@ macro_rules! every_key_case {
         a_released_key_begins_again_at_once,
         callers_and_operations_do_not_share_keys,
         a_forgotten_key_stands_for_another_request,
+        who_worked_on_a_key_before_it_was_forgotten_cannot_answer,
         what_is_kept_is_not_forgotten_and_what_is_older_is,
         an_answer_that_breaks_a_limit_is_refused_and_its_transaction_goes_on,
     } };
@@ -73,6 +80,11 @@ pub const LARGEST: usize = 100_000;
 const MINUTE: Duration = Duration::from_secs(60);
 pub const ASKED: Fingerprint = Fingerprint([7; 32]);
 pub const OTHER: Fingerprint = Fingerprint([0xff; 32]);
+
+/// Keys whose epochs begin at 1.
+pub fn counting() -> IdempotencyKeys {
+    IdempotencyKeys::new().first_epoch(Epoch(1))
+}
 
 pub fn key() -> ScopedKey {
     ScopedKey::new("alice", "POST /orders", "\"8e03978e-40d5-43e8-bc93-6894a57f9324\"").unwrap()
@@ -211,6 +223,23 @@ pub async fn a_forgotten_key_stands_for_another_request(driver: &impl Receiver) 
     told(driver, Asked::Answer(key(), Epoch(1), created("done"))).await;
     assert_eq!(told(driver, Asked::ForgetKey(key())).await, Reply::Forgot(1));
     assert_eq!(told(driver, begin(key(), OTHER)).await, started(1));
+}
+
+/// Two servers had it, the second one answered, and the client needs the answer no more.
+pub async fn who_worked_on_a_key_before_it_was_forgotten_cannot_answer(driver: &impl Receiver) {
+    let begun = async || match told(driver, Asked::BeginAnew(key())).await {
+        Reply::Begun(Begun::Started(epoch)) => epoch,
+        reply => panic!("{reply:?}"),
+    };
+    let (first, second) = (begun().await, begun().await);
+    assert_eq!(second.0, first.0 + 1);
+    told(driver, Asked::Answer(key(), second, created("done"))).await;
+    assert_eq!(told(driver, Asked::ForgetKey(key())).await, Reply::Forgot(1));
+    let third = begun().await;
+    for gone in [first, second] {
+        assert!(is_superseded(driver, gone.0).await, "{third:?} works on it");
+    }
+    assert_eq!(told(driver, Asked::Answer(key(), third, created("new"))).await, Reply::Answered(created("new")));
 }
 
 pub async fn what_is_kept_is_not_forgotten_and_what_is_older_is(driver: &impl Receiver) {

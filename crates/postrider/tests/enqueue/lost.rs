@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts, OptsBuilder, TxOpts};
-use postrider::{Begun, Epoch, IdempotencyKeys, Inbox, MessageId, Seen, StoredAnswer};
+use postrider::{Begun, Epoch, Inbox, MessageId, Seen, StoredAnswer};
 use postrider_testkit::proxy::{Passage, Proxy};
 use tokio::time::timeout;
 
-use crate::keys::{ASKED, created, key};
+use crate::keys::{ASKED, counting, created, key};
 use crate::postgres::connect;
 use crate::{mysql, postgres};
 
@@ -57,7 +57,7 @@ async fn spoil<E>(proxy: &Proxy, how: Commit, commit: impl Future<Output = Resul
 macro_rules! before {
     ($tx:expr, $id:expr) => {{
         Inbox::new().issue_token($tx, CONSUMER, $id).await.unwrap();
-        let begun = IdempotencyKeys::new().begin($tx, &key(), ASKED, Duration::ZERO).await.unwrap();
+        let begun = counting().begin($tx, &key(), ASKED, Duration::ZERO).await.unwrap();
         assert_eq!(begun, Begun::Started(Epoch(1)));
     }};
 }
@@ -65,7 +65,7 @@ macro_rules! before {
 /// Asks all three inside one transaction, which has the effect where they are the first.
 macro_rules! delivered {
     ($tx:expr, $id:expr, $effect:expr) => {{
-        let (inbox, keys) = (Inbox::new(), IdempotencyKeys::new());
+        let (inbox, keys) = (Inbox::new(), counting());
         let seen = inbox.first_seen($tx, CONSUMER, $id).await.unwrap();
         let taken = inbox.take_token($tx, CONSUMER, $id).await.unwrap();
         let begun = keys.begin($tx, &key(), ASKED, Duration::ZERO).await.unwrap();

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use mysql_async::{Conn, TxOpts};
-use postrider::{Begun, Epoch, IdempotencyKeys, InboxError, StoredAnswer};
+use postrider::{Begun, Epoch, InboxError, StoredAnswer};
 use rusqlite::{Connection, TransactionBehavior};
 use tokio_postgres::{Client, IsolationLevel, NoTls};
 
 use crate::contention::until_waiting_on_mysql;
-use crate::keys::{ASKED, created, key};
+use crate::keys::{ASKED, counting, created, key};
 use crate::{mysql, postgres, sqlite};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -26,7 +26,7 @@ async fn connect(url: &str) -> Client {
 async fn on_postgres(url: &str, lease: Duration) -> Answer {
     let mut client = connect(url).await;
     let tx = client.transaction().await.unwrap();
-    let begun = IdempotencyKeys::new().begin(&tx, &key(), ASKED, lease).await;
+    let begun = counting().begin(&tx, &key(), ASKED, lease).await;
     // It is not aborted, whatever the answer.
     tx.query_one("select 1", &[]).await.unwrap();
     tx.commit().await.unwrap();
@@ -36,7 +36,7 @@ async fn on_postgres(url: &str, lease: Duration) -> Answer {
 async fn on_mysql(url: &str, lease: Duration) -> Answer {
     let mut connection = Conn::from_url(url).await.unwrap();
     let mut tx = connection.start_transaction(TxOpts::default()).await.unwrap();
-    let begun = IdempotencyKeys::new().begin(&mut tx, &key(), ASKED, lease).await;
+    let begun = counting().begin(&mut tx, &key(), ASKED, lease).await;
     match begun.is_ok() {
         true => tx.commit().await.unwrap(),
         false => tx.rollback().await.unwrap(),
@@ -49,7 +49,7 @@ async fn on_sqlite(path: &str, lease: Duration) -> Answer {
     let begin = move || {
         let mut connection = Connection::open(path).unwrap();
         let tx = connection.transaction().unwrap();
-        let begun = IdempotencyKeys::new().begin(&tx, &key(), ASKED, lease);
+        let begun = counting().begin(&tx, &key(), ASKED, lease);
         tx.commit().unwrap();
         begun
     };
@@ -108,7 +108,7 @@ async fn on_postgresql_nobody_waits_for_who_answers_and_nobody_begins_beside_the
     assert!(matches!(on_postgres(&database.url, Duration::ZERO).await, Ok(Begun::Started(Epoch(1)))));
     let mut works = connect(&database.url).await;
     let tx = works.transaction().await.unwrap();
-    IdempotencyKeys::new().answer(&tx, &key(), Epoch(1), created("done")).await.unwrap();
+    counting().answer(&tx, &key(), Epoch(1), created("done")).await.unwrap();
     let meanwhile = tokio::time::timeout(MINUTE, on_postgres(&database.url, MINUTE)).await.unwrap();
     assert!(matches!(meanwhile, Err(InboxError::Contended(None))), "{meanwhile:?}");
     tx.commit().await.unwrap();
@@ -121,7 +121,7 @@ async fn on_mysql_a_request_waits_for_who_answers_and_gets_the_answer() {
     assert!(matches!(on_mysql(&database.url, Duration::ZERO).await, Ok(Begun::Started(Epoch(1)))));
     let mut works = Conn::from_url(&database.url).await.unwrap();
     let mut tx = works.start_transaction(TxOpts::default()).await.unwrap();
-    IdempotencyKeys::new().answer(&mut tx, &key(), Epoch(1), created("done")).await.unwrap();
+    counting().answer(&mut tx, &key(), Epoch(1), created("done")).await.unwrap();
     let url = database.url.clone();
     let second = tokio::spawn(async move { on_mysql(&url, MINUTE).await });
     let mut watcher = Conn::from_url(&database.url).await.unwrap();
@@ -143,7 +143,7 @@ async fn who_comes_late_has_no_effect_and_who_took_over_has_it_once() {
         let tx = client.transaction().await.unwrap();
         tx.execute("insert into effect values ($1)", &[&epoch]).await.unwrap();
         let epoch = Epoch(u64::try_from(epoch).unwrap());
-        match IdempotencyKeys::new().answer(&tx, &key(), epoch, created("done")).await {
+        match counting().answer(&tx, &key(), epoch, created("done")).await {
             Ok(_) if is_mine => tx.commit().await.unwrap(),
             Err(InboxError::Superseded) if !is_mine => tx.rollback().await.unwrap(),
             answer => panic!("{answer:?}"),
@@ -163,10 +163,10 @@ async fn on_postgresql_an_older_snapshot_neither_answers_nor_begins() {
     older.query_one("select 1", &[]).await.unwrap();
     on_postgres(&database.url, MINUTE).await.unwrap();
     let savepoint = older.transaction().await.unwrap();
-    let answer = IdempotencyKeys::new().answer(&savepoint, &key(), Epoch(1), created("done")).await;
+    let answer = counting().answer(&savepoint, &key(), Epoch(1), created("done")).await;
     assert!(matches!(answer, Err(InboxError::Contended(Some(_)))), "{answer:?}");
     savepoint.rollback().await.unwrap();
-    let begun = IdempotencyKeys::new().begin(&older, &key(), ASKED, MINUTE).await;
+    let begun = counting().begin(&older, &key(), ASKED, MINUTE).await;
     assert!(matches!(begun, Err(InboxError::Contended(_))), "{begun:?}");
 }
 
@@ -175,7 +175,7 @@ async fn on_sqlite_what_is_answered_outside_a_transaction_is_refused() {
     let file = sqlite::File::fresh();
     let mut connection = Connection::open(file.path()).unwrap();
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
-    let keys = IdempotencyKeys::new();
+    let keys = counting();
     assert_eq!(keys.begin(&tx, &key(), ASKED, MINUTE).unwrap(), Begun::Started(Epoch(1)));
     tx.execute_batch("commit").unwrap();
     let answer = keys.answer(&tx, &key(), Epoch(1), created("done"));

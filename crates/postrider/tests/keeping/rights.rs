@@ -115,7 +115,8 @@ async fn the_documented_role_of_the_receiver_may_record_messages_and_answer_requ
     let tx = client.transaction().await.unwrap();
     let seen = Inbox::new().first_seen(&tx, "billing", MessageId::fresh()).await.unwrap();
     assert_eq!(seen, Seen::First);
-    let (keys, key) = (IdempotencyKeys::new(), ScopedKey::new("alice", "POST /orders", "k").unwrap());
+    let (keys, key) =
+        (IdempotencyKeys::new().first_epoch(Epoch(1)), ScopedKey::new("alice", "POST /orders", "k").unwrap());
     for epoch in [1, 2].map(Epoch) {
         let begun = keys.begin(&tx, &key, Fingerprint([7; 32]), DAY).await.unwrap();
         assert_eq!(begun, Begun::Started(epoch));
