@@ -1,8 +1,10 @@
 //! One destination pauses, and at the others everything goes on that need not wait there.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::by_hand::{Hand, PAUSES, WORKS, a_look, aside, freed, only, retrying, row};
+use super::world::name;
 use crate::machine::Event;
 use crate::*;
 
@@ -49,7 +51,7 @@ fn it_is_tried_again_there_also_where_the_pause_begins_after_it_failed() {
 #[test]
 fn a_message_that_waits_in_the_table_for_one_destination_does_not_wait_in_memory_for_the_end_of_a_pause() {
     let mut hand = Hand::beside_a_pause();
-    hand.give_new(vec![Row { closed: Closed::For(vec![super::world::name(WORKS)]), ..row(2, Some("k")) }]);
+    hand.give_new(vec![Row { closed: Closed::For(vec![name(WORKS)]), ..row(2, Some("k")) }]);
     assert_eq!(recorded(&mut hand), [(2, false)]);
     hand.settled(&[2]);
     hand.give_to(a_look, vec![only(WORKS, aside(1, "k")), aside(2, "k")]);
@@ -78,6 +80,24 @@ fn what_is_due_goes_where_it_can_and_stands_behind_what_waits_for_one_that_pause
     let flight = hand.flight_to(WORKS, 3);
     hand.publish(flight, None);
     assert_eq!(recorded(&mut hand), [(3, false)]);
+}
+
+/// What stands before it there was accepted since the table was told, and is in memory: where it fails, it fails again before
+/// the table knows better, and would not be sent where it could go for as long as it has attempts.
+#[test]
+fn what_is_due_goes_where_only_the_table_says_that_others_stand_before_it() {
+    const FAILS: usize = 2;
+    let mut hand = Hand::new(3);
+    hand.pause(PAUSES, 9);
+    let both = || Some(vec![name(WORKS), name(PAUSES)]);
+    hand.give_new(vec![Row { waiting_for: both(), ..row(1, Some("k")) }]);
+    let flight = hand.flight_to(WORKS, 1);
+    hand.publish(flight, None);
+    let closed = Closed::For(vec![name(WORKS), name(PAUSES)]);
+    let failed = || Row { progress: BTreeMap::from([(name(FAILS), 1)]), ..retrying(2, "k") };
+    hand.give_due(vec![Row { closed, ..failed() }]);
+    hand.give_to(a_look, vec![Row { waiting_for: both(), ..aside(1, "k") }, failed()]);
+    assert_eq!((hand.flight_to(WORKS, 2).1, hand.flight_to(FAILS, 2).1), (1, 1));
 }
 
 /// What an operator made due is the first that was set aside for what he discarded, and waits for the one that pauses.
