@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use postrider_core::ErrorKind;
 use rdkafka::config::RDKafkaLogLevel;
@@ -14,6 +14,7 @@ use super::committing::{self, Position};
 use super::membership::Membership;
 use super::record::Partition;
 use super::refusals::{self, Heard};
+use super::unreadable;
 
 /// How often the last positions of partitions that go are sent.
 const LAST_WORDS: usize = 3;
@@ -34,13 +35,21 @@ impl ClientContext for Member {
                  was read (raise retention.ms and retention.bytes, or read faster), or the topic was made anew or lost its \
                  end. Reading goes on with the oldest that is there ({text})"
             );
-            self.membership.desk.began_anew();
+            self.membership.desk.began_anew(place(text).as_ref());
         }
         self.membership.listener.log(level, facility, text);
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
         let Some(code) = error.rdkafka_error_code() else { return };
+        if let Some(advice) = unreadable::advice(code) {
+            let text = unreadable::text(&self.membership.settings, reason, advice);
+            if self.membership.unreadable().note(code, text.clone(), Instant::now()) {
+                let (broker, group) = (&self.membership.settings.shown, &self.membership.settings.group);
+                tracing::error!(%broker, %group, %error, "{text}");
+            }
+            return;
+        }
         match refusals::heard(&self.membership.settings, code) {
             Heard::Refused(text) => {
                 tracing::debug!(%error, "librdkafka: {reason}");
@@ -134,6 +143,13 @@ fn is_loss(level: RDKafkaLogLevel, facility: &str, text: &str) -> bool {
     matches!(level, RDKafkaLogLevel::Warning) && facility == "OFFSET" && text.contains("offset reset")
 }
 
+/// The partition that a line of the client's log about an offset names.
+fn place(text: &str) -> Option<Partition> {
+    let (topic, number) = text.split_once("]: offset reset")?.0.rsplit_once(" [")?;
+    let topic = topic.rsplit(' ').next()?;
+    Some(Partition { topic: topic.into(), number: number.parse().ok()? })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,6 +159,8 @@ mod tests {
         let gone = "[thrd:main]: orders [0]: offset reset (at offset 7 (leader epoch 0), broker 1) to cached BEGINNING offset \
                     19: fetch failed due to requested offset not available on the broker: Broker: Offset out of range";
         assert!(is_loss(RDKafkaLogLevel::Warning, "OFFSET", gone));
+        assert_eq!(place(gone), Some(Partition { topic: "orders".into(), number: 0 }));
+        assert_eq!(place("a line of another version: offset reset"), None);
         assert!(!is_loss(RDKafkaLogLevel::Debug, "OFFSET", gone));
         assert!(!is_loss(RDKafkaLogLevel::Warning, "FAIL", "connect failed"));
     }
