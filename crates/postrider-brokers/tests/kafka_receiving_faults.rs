@@ -349,3 +349,27 @@ async fn what_can_not_be_read_is_told_though_the_cluster_is_well() {
     acknowledge(gather(&member, 1).await).await;
     member.close().await;
 }
+
+/// The client tells one answer for all positions that it sent at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_topic_that_is_deleted_holds_back_no_acknowledgement_of_another() {
+    let Some(Node { address, .. }) = real().await else { return };
+    for topic in ["doomed", "spared"] {
+        create_topic(address, topic, 1, &[]).await;
+        send_numbers(address, topic, 0, 0, 2).await;
+    }
+    let broker = BrokerConfig::new(format!("kafka://{address}?session_timeout=6s&timeout=2s"));
+    let config = SubscriptionConfig::new(broker, "spared-readers", "doomed").and_from("spared");
+    let member = subscribe(&config).unwrap();
+    let taken = gather(&member, 4).await;
+    let (doomed, spared): (Vec<_>, Vec<_>) =
+        taken.into_iter().partition(|one| one.place.as_str().starts_with("doomed"));
+    kafka_node::admin(address).delete_topics(&["doomed"], &rdkafka::admin::AdminOptions::new()).await.unwrap();
+    let lost = tokio::spawn(futures_util::future::join_all(doomed.into_iter().map(|one| one.receipt.acknowledge())));
+    acknowledge(spared).await;
+    for told in lost.await.unwrap() {
+        let error = told.unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Unknown | ErrorKind::Fenced), "{error}");
+    }
+    member.close().await;
+}
