@@ -187,6 +187,67 @@ async fn a_server_that_is_killed_and_frozen_loses_nothing() {
     member.close().await;
 }
 
+/// Cuts the log of a partition, of a server that does not run, behind so many of its batches.
+fn cut(server: &KafkaServer, partition: &str, batches: usize) {
+    let folders = std::fs::read_dir(server.path()).unwrap().map(|entry| entry.unwrap().path());
+    let all = folders.flat_map(|folder| [folder.clone(), folder.join(partition)]);
+    let folder = all.into_iter().find(|path| path.ends_with(partition) && path.is_dir()).unwrap();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "log") {
+            let (bytes, mut end) = (std::fs::read(&path).unwrap(), 0);
+            for _ in 0..batches {
+                // An offset, then how many bytes follow.
+                let length = bytes[end + 8..end + 12].try_into().unwrap();
+                end += 12 + usize::try_from(i32::from_be_bytes(length)).unwrap();
+            }
+            assert!(end < bytes.len(), "nothing is cut");
+            std::fs::write(&path, &bytes[..end]).unwrap();
+        }
+    }
+}
+
+/// As after a loss of power at a server that is alone: what it had not written to disk is gone, and it counts from there again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_sent_after_a_log_lost_its_end_is_taken_though_its_offsets_were_taken_before() {
+    let Some(mut server) = installed("receiving from a Kafka that lost the end of a log", KafkaServer::start().await)
+    else {
+        return;
+    };
+    let address = server.address();
+    create_topic(&address, "cut", 1, &[]).await;
+    for number in 0..10 {
+        send_numbers(&address, "cut", 0, number, number + 1).await;
+    }
+    // It stays in the group meanwhile: the client itself finds out that the log is shorter.
+    let member = member_with(&address, "cut-readers", "cut", &[("session_timeout", "60s")]);
+    let mut taken = gather(&member, 10).await;
+    let (last, kept) = (taken.pop().unwrap(), taken.remove(3));
+    acknowledge(taken).await;
+    server.kill9();
+    cut(&server, "cut-0", 7);
+    server.restart().await.unwrap();
+    for number in 20..25 {
+        send_numbers(&address, "cut", 0, number, number + 1).await;
+    }
+    let (mut came, until) = (Vec::new(), Instant::now() + PATIENCE);
+    while !texts(&came).iter().any(|text| text == "24") {
+        assert!(Instant::now() < until, "only these came: {:?}", texts(&came));
+        came.extend(take(&member, 10).await);
+    }
+    assert_eq!(texts(&came), ["20", "21", "22", "23", "24"]);
+    assert_eq!(places(&came)[0], "cut[0]@7");
+    // What is in hand and in the log is ours; what was taken back is not, and nothing of it is recorded.
+    kept.receipt.extend().await.unwrap();
+    assert_eq!(last.receipt.acknowledge().await.unwrap_err().kind(), ErrorKind::Fenced);
+    assert_eq!(recorded(&address, "cut-readers", "cut", 0).await, Some(3));
+    kept.receipt.acknowledge().await.unwrap();
+    assert_eq!(recorded(&address, "cut-readers", "cut", 0).await, Some(7));
+    acknowledge(came).await;
+    assert_eq!(recorded(&address, "cut-readers", "cut", 0).await, Some(12));
+    member.close().await;
+}
+
 /// Takes and acknowledges until all of these came.
 async fn everything_comes(member: &Arc<dyn Subscription>, mut open: std::collections::BTreeSet<String>) {
     let until = Instant::now() + PATIENCE * 2;
@@ -269,5 +330,46 @@ async fn a_group_that_may_record_nothing_is_told_so_and_records_when_it_may() {
         assert!(Instant::now() < until);
     }
     acknowledge(taken).await;
+    member.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_can_not_be_read_is_told_though_the_cluster_is_well() {
+    let cluster = mock("damaged").await;
+    let address = cluster.bootstrap_servers();
+    let member = member(&address, "readers", "damaged");
+    acknowledge(gather(&member, 3).await).await;
+    cluster.request_errors(RDKafkaApiKey::Fetch, &[RDKafkaRespErr::RD_KAFKA_RESP_ERR_INVALID_MSG; 8]);
+    let error = failure(&member).await;
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    for expected in ["something in damaged", "can't be read", "offset 3", "kafka-dump-log.sh"] {
+        assert!(error.to_string().contains(expected), "{expected}: {error}");
+    }
+    send_numbers(&address, "damaged", 0, 3, 4).await;
+    acknowledge(gather(&member, 1).await).await;
+    member.close().await;
+}
+
+/// The client tells one answer for all positions that it sent at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_topic_that_is_deleted_holds_back_no_acknowledgement_of_another() {
+    let Some(Node { address, .. }) = real().await else { return };
+    for topic in ["doomed", "spared"] {
+        create_topic(address, topic, 1, &[]).await;
+        send_numbers(address, topic, 0, 0, 2).await;
+    }
+    let broker = BrokerConfig::new(format!("kafka://{address}?session_timeout=6s&timeout=2s"));
+    let config = SubscriptionConfig::new(broker, "spared-readers", "doomed").and_from("spared");
+    let member = subscribe(&config).unwrap();
+    let taken = gather(&member, 4).await;
+    let (doomed, spared): (Vec<_>, Vec<_>) =
+        taken.into_iter().partition(|one| one.place.as_str().starts_with("doomed"));
+    kafka_node::admin(address).delete_topics(&["doomed"], &rdkafka::admin::AdminOptions::new()).await.unwrap();
+    let lost = tokio::spawn(futures_util::future::join_all(doomed.into_iter().map(|one| one.receipt.acknowledge())));
+    acknowledge(spared).await;
+    for told in lost.await.unwrap() {
+        let error = told.unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Unknown | ErrorKind::Fenced), "{error}");
+    }
     member.close().await;
 }

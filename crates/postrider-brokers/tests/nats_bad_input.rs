@@ -284,11 +284,11 @@ async fn a_header_that_would_command_the_server_rejects_the_message() {
     assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
 }
 
-/// Whether a server can lose what it acknowledged when it is killed: the one warning that Debian's own server deserves.
+/// Whether a server can lose what it acknowledged, or what it has not delivered yet: the one warning that Debian's own server deserves.
 fn is_old(server: &NatsServer) -> bool {
     let version = server.version().unwrap();
     let numbers: Vec<u64> = version.split(['.', '-']).map_while(|number| number.parse().ok()).collect();
-    numbers < vec![2, 10, 23]
+    numbers < vec![2, 10, 26]
 }
 
 #[tokio::test]
@@ -298,7 +298,7 @@ async fn check_of_a_healthy_stream_warns_of_nothing_but_an_old_server() {
     let findings = broker(&server).check(&[Destination::new("orders.placed")]).await.unwrap();
     let found: Vec<&str> = findings.iter().map(|finding| finding.found.as_str()).collect();
     assert_eq!(found.len(), usize::from(is_old(&server)), "{findings:?}");
-    assert!(found.iter().all(|found| found.contains("can lose acknowledged messages")), "{findings:?}");
+    assert!(found.iter().all(|found| found.contains("can lose ")), "{findings:?}");
 }
 
 #[tokio::test]
@@ -317,7 +317,7 @@ async fn check_reports_what_weakens_an_acknowledgement() {
     let findings = broker(&server).check(&[Destination::new("orders.placed")]).await.unwrap();
     let text = format!("{findings:?}");
     assert!(text.contains("in memory") && text.contains("forgets message ids after 1s"), "{text}");
-    assert_eq!(text.contains("can lose acknowledged messages"), is_old(&server), "{text}");
+    assert_eq!(text.contains("can lose "), is_old(&server), "{text}");
     // Every other warning would send its reader the wrong way.
     assert!(!text.contains("could not be looked at"), "{text}");
 }

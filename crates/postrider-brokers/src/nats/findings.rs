@@ -12,7 +12,11 @@ use super::settings::Settings;
 use super::{ack, wire};
 
 /// The oldest server that keeps what it acknowledged when its process is killed.
-const SAFE: (i64, i64, i64) = (2, 10, 23);
+const KEEPS: (i64, i64, i64) = (2, 10, 23);
+/// The oldest server that is safe for consumers too. Those from 2.10.17 on take an acknowledgement of what a consumer has not
+/// delivered yet, such as a late one from before it was made again, for a reason to go on behind that: what lies before is never
+/// delivered.
+const SAFE: (i64, i64, i64) = (2, 10, 26);
 /// The server's own default, below which a retry after an outage can be stored twice.
 const WINDOW: Duration = Duration::from_secs(120);
 
@@ -79,15 +83,19 @@ async fn server(settings: &Settings, context: &Context, findings: &mut Vec<Findi
 
 /// Looks at the server's version.
 pub(super) fn version(settings: &Settings, client: &Client, findings: &mut Vec<Finding>) {
+    let is = |(major, minor, patch): (i64, i64, i64)| client.is_server_compatible(major, minor, patch);
+    let what = match (is(KEEPS), is(SAFE)) {
+        (_, true) => return,
+        (true, false) => "can lose messages of a consumer that is made again",
+        (false, false) => "can lose acknowledged messages when it is killed",
+    };
     let (major, minor, patch) = SAFE;
-    if !client.is_server_compatible(major, minor, patch) {
-        findings.push(Finding {
-            level: Level::Warning,
-            subject: settings.shown.clone(),
-            found: format!("server {} can lose acknowledged messages when it is killed", client.server_info().version),
-            advice: format!("upgrade it to {major}.{minor}.{patch} or later"),
-        });
-    }
+    findings.push(Finding {
+        level: Level::Warning,
+        subject: settings.shown.clone(),
+        found: format!("server {} {what}", client.server_info().version),
+        advice: format!("upgrade it to {major}.{minor}.{patch} or later"),
+    });
 }
 
 pub(super) fn judge(context: &Context, config: &Config, findings: &mut Vec<Finding>) -> Result<()> {

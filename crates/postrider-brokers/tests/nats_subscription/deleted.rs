@@ -1,8 +1,10 @@
 //! What is deleted, purged and made again while it is read.
 
 use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
 
-use postrider_core::ErrorKind;
+use postrider_core::{ErrorKind, Incoming};
 
 use crate::scene::{Scene, failing, fit, orders, over, payloads, take, taken};
 
@@ -94,4 +96,76 @@ async fn a_purged_stream_is_empty_and_nothing_more() {
     over(held).await;
     scene.publish(&["4"]).await;
     assert_eq!(payloads(&taken(&from, 1).await), ["4"]);
+}
+
+/// Deletes the stream and makes it again, with one message at the place of the old one.
+async fn again(scene: &Scene) {
+    scene.context.delete_stream("ORDERS").await.unwrap();
+    scene.context.create_stream(orders()).await.unwrap();
+    scene.make(fit()).await;
+    scene.publish(&["new"]).await;
+}
+
+/// Says late words about the message of the old stream while another member has the one that lies there now, and dies: it
+/// comes again.
+async fn nothing_is_over_by_late_words_about(old: Vec<Incoming>, scene: &Scene) {
+    let other = scene.subscribe();
+    let new = taken(&other, 1).await;
+    assert_eq!((payloads(&new).as_slice(), new[0].place.as_str()), (&["new".to_owned()][..], "ORDERS/1"));
+    for incoming in old {
+        assert_eq!(incoming.place.as_str(), "ORDERS/1");
+        let error = incoming.receipt.extend().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Fenced, "{error}");
+        assert!(error.to_string().contains("ORDERS/1") && error.to_string().contains("was deleted"), "{error}");
+        assert_eq!(incoming.receipt.acknowledge().await.unwrap_err().kind(), ErrorKind::Fenced);
+    }
+    drop(new);
+    other.close().await;
+    let once_more = taken(&scene.subscribe(), 1).await;
+    assert_eq!((payloads(&once_more).as_slice(), once_more[0].deliveries), (&["new".to_owned()][..], Some(2)));
+}
+
+#[tokio::test]
+async fn a_word_about_a_message_of_a_stream_that_is_no_more_ends_none_of_the_next_one() {
+    let scene = Scene::start().await;
+    scene.publish(&["old"]).await;
+    let from = scene.subscribe();
+    let old = taken(&from, 1).await;
+    let waiting = {
+        let from = Arc::clone(&from);
+        tokio::spawn(async move { take(&from, 1).await })
+    };
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    scene.context.delete_stream("ORDERS").await.unwrap();
+    assert!(waiting.await.unwrap().is_err());
+    scene.context.create_stream(orders()).await.unwrap();
+    scene.publish(&["new"]).await;
+    nothing_is_over_by_late_words_about(old, &scene).await;
+}
+
+#[tokio::test]
+async fn who_has_not_looked_for_a_while_looks_before_saying_a_word() {
+    let scene = Scene::start().await;
+    scene.publish(&["old"]).await;
+    let from = scene.subscribe();
+    let old = taken(&from, 1).await;
+    again(&scene).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    nothing_is_over_by_late_words_about(old, &scene).await;
+}
+
+#[tokio::test]
+async fn a_consumer_that_counts_from_the_beginning_is_another_one() {
+    let scene = Scene::start().await;
+    scene.publish(&["old"]).await;
+    let from = scene.subscribe();
+    let old = taken(&from, 1).await.remove(0);
+    again(&scene).await;
+    let new = taken(&from, 1).await.remove(0);
+    assert_eq!((&new.payload[..], new.place.as_str()), (&b"new"[..], "ORDERS/1"));
+    let error = old.receipt.acknowledge().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Fenced, "{error}");
+    new.receipt.extend().await.unwrap();
+    drop(new);
+    assert_eq!(taken(&from, 1).await[0].deliveries, Some(2));
 }

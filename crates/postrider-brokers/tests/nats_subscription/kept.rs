@@ -82,3 +82,19 @@ async fn close_gives_it_back_at_once() {
     assert_eq!((payloads(&came).as_slice(), came[0].deliveries), (&["1".to_owned()][..], Some(2)));
     over(came).await;
 }
+
+#[tokio::test]
+async fn close_says_nothing_about_what_is_another_ones_by_now() {
+    let scene = Scene::start().await;
+    let (from, other) = (scene.subscribe(), scene.subscribe());
+    assert!(take(&from, 10).await.unwrap().is_empty());
+    bring(&scene, &from, 1, &["1"]).await;
+    let elsewhere = taken(&other, 1).await;
+    assert_eq!((payloads(&elsewhere).as_slice(), elsewhere[0].deliveries), (&["1".to_owned()][..], Some(2)));
+    from.close().await;
+    let until = Instant::now() + Duration::from_secs(2);
+    while Instant::now() < until {
+        assert!(take(&other, 10).await.unwrap().is_empty(), "it came although another one has it");
+    }
+    over(elsewhere).await;
+}

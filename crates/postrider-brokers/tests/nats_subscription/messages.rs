@@ -61,3 +61,26 @@ async fn more_bytes_than_one_request_brings_come_one_request_after_another() {
     assert_eq!(count, 8);
     assert_eq!(from.hold(), Some(Duration::from_secs(30)));
 }
+
+/// Nobody but a hand-made client sends such a thing, and the server stores it.
+#[tokio::test]
+async fn a_message_whose_headers_begin_with_a_status_is_a_message() {
+    let scene = Scene::start().await;
+    let address = (std::net::Ipv4Addr::LOCALHOST, scene.server.port());
+    let mut raw = tokio::net::TcpStream::connect(address).await.unwrap();
+    for status in ["408 Request Timeout", "409 Consumer Deleted", "404 x"] {
+        let headers = format!("NATS/1.0 {status}\r\nTenant: blue\r\n\r\n");
+        let (length, whole) = (headers.len(), headers.len() + 1);
+        let text = format!(
+            "CONNECT {{\"user\":\"admin\",\"pass\":\"a\",\"headers\":true,\"verbose\":false}}\r\n\
+             HPUB orders.placed {length} {whole}\r\n{headers}x\r\nPING\r\n"
+        );
+        tokio::io::AsyncWriteExt::write_all(&mut raw, text.as_bytes()).await.unwrap();
+    }
+    let came = taken(&scene.subscribe(), 3).await;
+    for one in &came {
+        let message = one.message.as_ref().unwrap();
+        assert_eq!((&one.payload[..], message.headers.get("Tenant")), (&b"x"[..], Some("blue")));
+    }
+    over(came).await;
+}

@@ -22,7 +22,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// A position of a partition.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Position<'p> {
     pub(super) partition: &'p Partition,
     pub(super) offset: i64,
@@ -58,8 +58,8 @@ fn round(membership: &Membership) -> bool {
     }
     match deliver(membership, &consumer, &due) {
         Ok(()) => true,
-        // One that is refused must not hold back the others.
-        Err(error) if due.len() > 1 && refusals::commit(&membership.settings, error.rdkafka_error_code()).is_some() => {
+        // One that is refused, or of a topic that was deleted, must not hold back the others.
+        Err(error) if due.len() > 1 && refusals::may_be_of_one(&membership.settings, error.rdkafka_error_code()) => {
             let mut all = true;
             for one in &due {
                 all &= deliver(membership, &consumer, std::slice::from_ref(one)).is_ok();

@@ -33,8 +33,8 @@ struct State {
 #[derive(Debug)]
 pub(super) struct Given {
     pub(super) record: Arc<Record>,
-    /// Which assignment of its partition it is of.
-    pub(super) assignment: u64,
+    /// Which era of its partition it is of.
+    era: u64,
 }
 
 /// What became of a word that a message is over.
@@ -42,7 +42,8 @@ pub(super) struct Given {
 pub(super) enum Noted {
     /// It is recorded at the broker already.
     Recorded,
-    /// It is in the book; a message before it is not over yet, and its position is recorded together with that one.
+    /// It is in the book; a message before it is not over yet, or nothing has come from where the client goes on, and its position
+    /// is recorded together with that one.
     Later,
     /// Its position is to be recorded now; this tells when it is.
     Soon(oneshot::Receiver<Result<()>>),
@@ -53,7 +54,18 @@ pub(super) enum Noted {
 pub(super) struct Due {
     pub(super) partition: Partition,
     pub(super) position: i64,
-    assignment: u64,
+    era: u64,
+}
+
+/// How a record came in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// Behind the others, or it was not ours.
+    Next,
+    /// Where the client had said that it goes on: the position is to be recorded anew.
+    Elsewhere,
+    /// Before what had come, up to this offset, and nobody had said so: the same.
+    Back(i64),
 }
 
 impl Desk {
@@ -106,30 +118,40 @@ impl Desk {
         self.state().seats.keys().any(|partition| *partition.topic == *topic)
     }
 
-    /// Notes that the client went on at another offset than it was at, in some partition.
-    pub(super) fn began_anew(&self) {
-        self.state().seats.values_mut().for_each(|seat| seat.may_begin_anew = true);
+    /// Notes that the client goes on at another offset than it was at: in this partition, or in one of all. Until something has
+    /// come from there, no position of it is recorded: in another log it would stand for messages that nobody has seen.
+    pub(super) fn began_anew(&self, partition: Option<&Partition>) {
+        let state = &mut *self.state();
+        let moved = |of: &Partition| partition.is_none_or(|partition| partition == of);
+        state.seats.iter_mut().filter(|(of, _)| moved(of)).for_each(|(_, seat)| seat.is_adrift = true);
     }
 
-    /// Takes in a record. One of a partition that is not ours, or that was here before, is dropped.
-    pub(super) fn arrived(&self, record: Record) {
-        let weight = record.weight();
+    /// Takes in a record. One of a partition that is not ours is dropped.
+    ///
+    /// The client gives every offset of an assignment once, in its order. One that is below what came is another message: the
+    /// log lost its end, or is another one.
+    pub(super) fn arrived(&self, record: Record) -> Arrival {
+        let (weight, offset) = (record.weight(), record.offset);
         let state = &mut *self.state();
-        let Some(seat) = state.seats.get_mut(&record.partition) else { return };
-        if !seat.book.enter(record.offset) {
-            if !seat.may_begin_anew {
-                return;
+        let Some(seat) = state.seats.get_mut(&record.partition) else { return Arrival::Next };
+        let mut arrival = if std::mem::take(&mut seat.is_adrift) { Arrival::Elsewhere } else { Arrival::Next };
+        if let Some(next) = seat.book.next().filter(|next| offset < *next) {
+            if arrival == Arrival::Next {
+                arrival = Arrival::Back(next);
             }
-            // The log is another one than it was: what is in hand of the old one has no position in it.
+            let had = seat.weight();
             state.given += 1;
-            let old = std::mem::replace(seat, Seat::new(state.given));
-            state.weight = state.weight.saturating_sub(old.weight());
-            old.leave(record.partition.clone()).fence();
-            seat.book.enter(record.offset);
+            seat.begin_anew(&record.partition, offset, state.given);
+            state.weight = state.weight.saturating_sub(had - seat.weight());
         }
-        seat.waiting.insert(record.offset, Arc::new(record));
+        seat.book.enter(offset);
+        if arrival != Arrival::Next {
+            seat.book.doubt();
+        }
+        seat.waiting.insert(offset, Arc::new(record));
         state.weight += weight;
         self.arrived.notify_waiters();
+        arrival
     }
 
     /// Bytes of what waits.
@@ -162,7 +184,7 @@ impl Desk {
                 }
                 let Some((_, record)) = seat.waiting.pop_first() else { continue };
                 state.weight = state.weight.saturating_sub(record.weight());
-                taken.push(Given { record, assignment: seat.assignment });
+                taken.push(Given { record, era: seat.era });
             }
             if taken.len() == before {
                 break;
@@ -177,8 +199,8 @@ impl Desk {
     /// `Fenced` where its partition is not ours any more.
     pub(super) fn back(&self, given: Given) -> Result<()> {
         let state = &mut *self.state();
-        let Given { record, assignment } = given;
-        let seat = ours(&mut state.seats, &record.partition, assignment)?;
+        let seat = held(&mut state.seats, &given)?;
+        let record = given.record;
         if seat.book.is_open(record.offset) {
             state.weight += record.weight();
             seat.waiting.insert(record.offset, record);
@@ -192,7 +214,7 @@ impl Desk {
     /// # Errors
     /// `Fenced` where it is not.
     pub(super) fn holds(&self, given: &Given) -> Result<()> {
-        ours(&mut self.state().seats, &given.record.partition, given.assignment).map(drop)
+        held(&mut self.state().seats, given).map(drop)
     }
 
     /// Notes that a message is over.
@@ -202,12 +224,12 @@ impl Desk {
     pub(super) fn over(&self, given: &Given) -> Result<Noted> {
         let offset = given.record.offset;
         let mut state = self.state();
-        let seat = ours(&mut state.seats, &given.record.partition, given.assignment)?;
+        let seat = held(&mut state.seats, given)?;
         seat.book.over(offset);
         if seat.book.is_recorded(offset) {
             return Ok(Noted::Recorded);
         }
-        if seat.book.position().is_none_or(|position| offset >= position) {
+        if seat.is_adrift || seat.book.position().is_none_or(|position| offset >= position) {
             return Ok(Noted::Later);
         }
         Ok(Noted::Soon(seat.watch(offset)))
@@ -217,8 +239,8 @@ impl Desk {
     pub(super) fn due(&self) -> Vec<Due> {
         let state = self.state();
         let one = |(partition, seat): (&Partition, &Seat)| {
-            let position = seat.book.unrecorded()?;
-            Some(Due { partition: partition.clone(), position, assignment: seat.assignment })
+            let position = seat.unrecorded()?;
+            Some(Due { partition: partition.clone(), position, era: seat.era })
         };
         state.seats.iter().filter_map(one).collect()
     }
@@ -227,7 +249,7 @@ impl Desk {
     pub(super) fn recorded(&self, due: &[Due]) {
         let state = &mut *self.state();
         for due in due {
-            let Ok(seat) = ours(&mut state.seats, &due.partition, due.assignment) else { continue };
+            let Some(seat) = now(&mut state.seats, due) else { continue };
             seat.book.record(due.position);
             seat.tell(due.position, || Ok(()));
         }
@@ -237,17 +259,23 @@ impl Desk {
     pub(super) fn refused(&self, due: &[Due], error: impl Fn() -> Error) {
         let state = &mut *self.state();
         for due in due {
-            if let Ok(seat) = ours(&mut state.seats, &due.partition, due.assignment) {
+            if let Some(seat) = now(&mut state.seats, due) {
                 seat.tell(due.position, || Err(error()));
             }
         }
     }
 }
 
-/// A partition, where it is still given to us as it was.
-fn ours<'s>(seats: &'s mut BTreeMap<Partition, Seat>, partition: &Partition, assignment: u64) -> Result<&'s mut Seat> {
-    let seat = seats.get_mut(partition).filter(|seat| seat.assignment == assignment);
-    seat.ok_or_else(|| fenced(partition))
+/// The partition of a message, where that is still ours.
+fn held<'s>(seats: &'s mut BTreeMap<Partition, Seat>, given: &Given) -> Result<&'s mut Seat> {
+    let Given { record, era } = given;
+    let seat = seats.get_mut(&record.partition).filter(|seat| seat.has(*era, record.offset));
+    seat.ok_or_else(|| fenced(&record.partition))
+}
+
+/// The partition of a position, where it is as it was then.
+fn now<'s>(seats: &'s mut BTreeMap<Partition, Seat>, due: &Due) -> Option<&'s mut Seat> {
+    seats.get_mut(&due.partition).filter(|seat| seat.era == due.era)
 }
 
 #[cfg(test)]
@@ -298,11 +326,91 @@ mod tests {
     }
 
     #[test]
-    fn what_came_twice_is_given_once_and_what_is_not_ours_never() {
-        let desk = desk(&[0], &[(0, 5), (0, 6), (0, 5), (3, 1)]);
-        assert_eq!(places(&take(&desk, 9)), [(0, 5), (0, 6)]);
+    fn what_is_not_ours_is_never_given() {
+        let desk = desk(&[0], &[(0, 5), (3, 1)]);
+        assert_eq!((places(&take(&desk, 9)), desk.weight()), (vec![(0, 5)], 0));
+    }
+
+    /// The client gives an offset twice only where its log is another one: to drop it would lose what lies there now.
+    #[test]
+    fn what_comes_below_what_came_is_given_and_takes_the_place_of_what_came() {
+        let desk = desk(&[0], &[(0, 5), (0, 6), (0, 7), (0, 8)]);
+        let mut old = take(&desk, 3);
+        let Ok(Noted::Soon(mut first)) = desk.over(&old[0]) else { panic!("it stands at the front") };
+        let (first_due, third) = (desk.due(), old.remove(2));
+        assert!(matches!(desk.over(&third), Ok(Noted::Later)));
+        let again = Record::test("orders", 0, 7, None, Some(b"new"));
+        assert_eq!(desk.arrived(again), Arrival::Back(9));
+        // An answer to what was sent before says nothing of this log.
+        desk.recorded(&first_due);
+        assert_eq!(desk.due().iter().map(|due| due.position).collect::<Vec<_>>(), [6]);
+        desk.recorded(&desk.due());
+        first.try_recv().unwrap().unwrap();
+        // What lies before is in both logs, and does not come again.
+        desk.holds(&old[1]).unwrap();
+        assert_eq!(desk.holds(&third).unwrap_err().kind(), ErrorKind::Fenced);
+        let new = take(&desk, 9);
+        assert_eq!((places(&new), desk.weight()), (vec![(0, 7)], 0));
+        assert_eq!(new[0].record.payload(), "new");
+        assert!(matches!(desk.over(&new[0]), Ok(Noted::Later)));
+        assert!(matches!(desk.over(&old[1]), Ok(Noted::Soon(_))));
+        assert_eq!(desk.due().iter().map(|due| due.position).collect::<Vec<_>>(), [8]);
+        assert_eq!(desk.arrived(Record::test("orders", 0, 8, None, None)), Arrival::Next);
+    }
+
+    #[test]
+    fn a_position_that_lies_behind_where_the_log_goes_on_is_lowered_at_once() {
+        let desk = desk(&[0], &[(0, 5), (0, 6), (0, 7)]);
+        for given in take(&desk, 3) {
+            desk.over(&given).unwrap();
+        }
+        desk.recorded(&desk.due());
+        assert_eq!(desk.arrived(Record::test("orders", 0, 6, None, None)), Arrival::Back(8));
+        assert_eq!(desk.due().iter().map(|due| due.position).collect::<Vec<_>>(), [6]);
+    }
+
+    #[test]
+    fn what_is_in_hand_from_before_the_log_went_back_twice_is_known_by_its_offset() {
+        let desk = desk(&[0], &[(0, 3), (0, 5), (0, 6), (0, 7)]);
+        let old = take(&desk, 4);
         desk.arrived(Record::test("orders", 0, 6, None, None));
-        assert_eq!((places(&take(&desk, 9)), desk.weight()), (vec![], 0));
+        let middle = take(&desk, 1);
+        desk.arrived(Record::test("orders", 0, 5, None, None));
+        desk.arrived(Record::test("orders", 0, 6, None, None));
+        desk.holds(&old[0]).unwrap();
+        for gone in old[1..].iter().chain(&middle) {
+            assert_eq!(desk.holds(gone).unwrap_err().kind(), ErrorKind::Fenced, "{gone:?}");
+        }
+        assert_eq!(places(&take(&desk, 9)), [(0, 5), (0, 6)]);
+    }
+
+    #[test]
+    fn a_position_is_not_recorded_while_nobody_knows_where_the_log_goes_on() {
+        let desk = desk(&[0, 1], &[(0, 5), (0, 6), (1, 5)]);
+        let taken = take(&desk, 3);
+        let Ok(Noted::Soon(mut waits)) = desk.over(&taken[0]) else { panic!("it stands at the front") };
+        desk.began_anew(Some(&partition(0)));
+        assert!(matches!(desk.over(&taken[2]), Ok(Noted::Later)));
+        assert!(matches!(desk.over(&taken[1]), Ok(Noted::Soon(_))), "it is of another partition");
+        let due = |desk: &Desk| desk.due().iter().map(|due| (due.partition.number, due.position)).collect::<Vec<_>>();
+        assert_eq!(due(&desk), [(1, 6)]);
+        // Kafka deleted what was to be read next: the log is the same, and what was over in it is.
+        assert_eq!(desk.arrived(Record::test("orders", 0, 9, None, None)), Arrival::Elsewhere);
+        assert_eq!(due(&desk), [(0, 9), (1, 6)]);
+        desk.recorded(&desk.due());
+        waits.try_recv().unwrap().unwrap();
+    }
+
+    #[test]
+    fn who_waits_in_a_partition_that_goes_before_the_log_went_on_is_not_told_that_it_is_recorded() {
+        let desk = desk(&[0], &[(0, 5)]);
+        let taken = take(&desk, 1);
+        let Ok(Noted::Soon(mut waits)) = desk.over(&taken[0]) else { panic!("it stands at the front") };
+        desk.began_anew(None);
+        let left = desk.left([partition(0)]).remove(0);
+        assert_eq!(left.position, None);
+        left.recorded();
+        assert_eq!(waits.try_recv().unwrap().unwrap_err().kind(), ErrorKind::Fenced);
     }
 
     #[test]
@@ -354,10 +462,10 @@ mod tests {
     fn a_log_that_begins_anew_is_read_from_its_beginning() {
         let desk = desk(&[0], &[(0, 5), (0, 6), (0, 7)]);
         let old = take(&desk, 2);
-        desk.began_anew();
-        for offset in [0, 1] {
-            desk.arrived(Record::test("orders", 0, offset, None, Some(b"new")));
-        }
+        desk.began_anew(Some(&partition(0)));
+        let arrivals = [0, 1].map(|offset| desk.arrived(Record::test("orders", 0, offset, None, Some(b"new"))));
+        assert_eq!(arrivals, [Arrival::Elsewhere, Arrival::Next]);
+        assert_eq!(desk.due().iter().map(|due| due.position).collect::<Vec<_>>(), [0]);
         let fenced = desk.over(&old[0]).unwrap_err();
         assert_eq!(fenced.kind(), ErrorKind::Fenced);
         let new = take(&desk, 9);

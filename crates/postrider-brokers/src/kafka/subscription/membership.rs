@@ -12,6 +12,7 @@ use super::super::listener::Listener;
 use super::desk::Desk;
 use super::rebalancing::Member;
 use super::settings::Settings;
+use super::unreadable::Unreadable;
 
 /// The client's consumer.
 pub(super) type Consumer = BaseConsumer<Member>;
@@ -27,6 +28,7 @@ pub(super) struct Membership {
     gate: Mutex<()>,
     consumer: Mutex<Option<Arc<Consumer>>>,
     refusal: Mutex<Option<Refusal>>,
+    unreadable: Mutex<Unreadable>,
     wish: Mutex<Wish>,
     woken: Condvar,
     pulse: Mutex<Instant>,
@@ -61,6 +63,7 @@ impl Membership {
             gate: Mutex::default(),
             consumer: Mutex::default(),
             refusal: Mutex::default(),
+            unreadable: Mutex::default(),
             wish: Mutex::default(),
             woken: Condvar::new(),
             pulse: Mutex::new(Instant::now()),
@@ -138,6 +141,11 @@ impl Membership {
     /// For how long the cluster has not let us do something.
     pub(super) fn refused_for(&self) -> Option<Duration> {
         lock(&self.refusal).as_ref().map(|refusal| refusal.since.elapsed())
+    }
+
+    /// What can't be read.
+    pub(super) fn unreadable(&self) -> MutexGuard<'_, Unreadable> {
+        lock(&self.unreadable)
     }
 
     /// Leaves the group, soon.

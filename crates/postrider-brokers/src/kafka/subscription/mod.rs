@@ -30,9 +30,12 @@
 //!
 //! **Does not promise**: that messages survive their retention: what Kafka deleted before it was read is lost. It is told in
 //! the log as an error, in [`check`](Subscription::check) while the position is behind what is left, and reading goes on with the
-//! oldest that is left. Of a compacted topic only the last message of a key is sure to be read. An unclean election may take
-//! back messages that were read. A transaction that its producer left open holds back what is behind it in the partition until
-//! the cluster ends it. The end of a transaction is a record that nobody sees: tools may show a lag of 1 for ever.
+//! oldest that is left. Of a compacted topic only the last message of a key is sure to be read. An unclean election, or a server
+//! that lost what it had not written to disk, may take back messages that were read: the log tells of it as an error, what is in
+//! hand of them is `Fenced`, and what lies at their offsets now is read. That is noticed while a member reads: a position is
+//! recorded without the epoch of its leader, so a log that lost its end while no member ran, and has grown past the position
+//! again, is read from the position on. A transaction that its producer left open holds back what is behind it in the partition
+//! until the cluster ends it. The end of a transaction is a record that nobody sees: tools may show a lag of 1 for ever.
 //!
 //! **What is a message**: the payload is unchanged; a tombstone is an empty one. `postrider-*` headers and `content-type` are read
 //! as they were sent; a message of another producer has the topic of Kafka, the key of Kafka, and an id made of its place
@@ -46,6 +49,7 @@
 //! | failure | kind |
 //! |---|---|
 //! | a topic is missing (it is read within 10 s of its creation), no permission on the topic or the group, wrong credentials, a certificate, members of another assignment | `Config` |
+//! | something in a topic can't be read (damaged, too large, compressed in a way that this build does not know), and nothing else came; the log tells it once a minute in any case | `Unavailable` |
 //! | not connected | `Unavailable` |
 //! | recording that a message is over: no answer in time | `Unknown`, or as the connection |
 //! | the partition is another member's by now | `Fenced` |
@@ -72,6 +76,7 @@ mod record;
 mod refusals;
 mod seat;
 mod settings;
+mod unreadable;
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -167,6 +172,9 @@ impl KafkaSubscription {
     async fn silence(&self) -> Result<()> {
         if let Some(refusal) = self.membership.refusal() {
             return Err(refusal);
+        }
+        if let Some(unreadable) = self.membership.unreadable().lately(std::time::Instant::now()) {
+            return Err(unreadable);
         }
         let mut probe = self.probe.lock().await;
         let is_sound = probe.sound.is_some_and(|at| at.elapsed() < BELIEVED);

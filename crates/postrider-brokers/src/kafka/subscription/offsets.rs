@@ -29,6 +29,24 @@ impl Book {
         self.open.insert(offset)
     }
 
+    /// Lets the log go on at an offset that is below what came: what came from there on is not in it any more.
+    pub(super) fn begin_anew(&mut self, offset: i64) {
+        self.open.split_off(&offset);
+        self.next = Some(offset);
+    }
+
+    /// Lets the position be recorded again, as low as it is: the broker may have a higher one, of a log that is no more.
+    pub(super) fn doubt(&mut self) {
+        if let Some(position) = self.position() {
+            self.recorded = position.saturating_sub(1);
+        }
+    }
+
+    /// Behind the last that came; none while nothing has.
+    pub(super) fn next(&self) -> Option<i64> {
+        self.next
+    }
+
     /// Notes that a message is over. False where it was not open.
     pub(super) fn over(&mut self, offset: i64) -> bool {
         self.open.remove(&offset)
@@ -129,6 +147,24 @@ mod tests {
             self.0 ^= self.0 << 17;
             (self.0 >> 11) % bound
         }
+    }
+
+    #[test]
+    fn a_log_that_goes_on_further_back_keeps_what_is_before_and_lowers_the_position() {
+        let mut book = book(&[3, 4, 5, 6]);
+        for offset in [3, 5, 6] {
+            assert!(book.over(offset));
+        }
+        book.record(4);
+        book.begin_anew(5);
+        assert!(book.enter(5) && !book.enter(4));
+        assert_eq!((book.position(), book.open()), (Some(4), 2));
+        assert!(book.over(4) && book.over(5));
+        book.record(6);
+        book.begin_anew(2);
+        book.doubt();
+        assert!(book.enter(2));
+        assert_eq!((book.unrecorded(), book.is_recorded(2)), (Some(2), false));
     }
 
     /// Against a book that is as simple as it is slow, over many schedules of coming, being over and being recorded.

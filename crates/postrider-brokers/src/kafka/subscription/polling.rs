@@ -12,6 +12,7 @@ use rdkafka::error::KafkaError;
 use rdkafka::message::Message as _;
 
 use super::super::line::refused;
+use super::desk::Arrival;
 use super::membership::{Consumer, Membership};
 use super::rebalancing::Member;
 use super::record::{Partition, Record};
@@ -88,7 +89,7 @@ fn serve(membership: &Membership, consumer: &Consumer, topics: &[Arc<str>]) {
                 let topic = topics.iter().find(|topic| ***topic == *found.topic()).cloned();
                 let partition =
                     Partition { topic: topic.unwrap_or_else(|| found.topic().into()), number: found.partition() };
-                membership.desk.arrived(Record::of(&found, partition));
+                take_in(membership, Record::of(&found, partition));
                 membership.is_let();
             }
             Some(Err(KafkaError::MessageConsumptionFatal(code))) => {
@@ -106,6 +107,22 @@ fn serve(membership: &Membership, consumer: &Consumer, topics: &[Arc<str>]) {
                 }
             }
         }
+    }
+}
+
+fn take_in(membership: &Membership, record: Record) {
+    let (partition, offset) = (record.partition.clone(), record.offset);
+    let arrival = membership.desk.arrived(record);
+    if let Arrival::Back(next) = arrival {
+        tracing::error!(
+            broker = %membership.settings.shown, group = %membership.settings.group, topic = %partition.topic,
+            partition = partition.number,
+            "MESSAGES WERE TAKEN BACK: the topic lost its end (an unclean election, or a server that lost what it had not written)              or was made anew. What had been read of it from offset {offset} to {} is not in it any more; reading goes on with              what is there now",
+            next.saturating_sub(1)
+        );
+    }
+    if arrival != Arrival::Next {
+        membership.wish();
     }
 }
 

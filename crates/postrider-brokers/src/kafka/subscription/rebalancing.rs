@@ -2,18 +2,20 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use postrider_core::ErrorKind;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer as _, ConsumerContext, Rebalance};
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::{ClientContext, TopicPartitionList};
 
 use super::committing::{self, Position};
 use super::membership::Membership;
 use super::record::Partition;
 use super::refusals::{self, Heard};
+use super::settings::Settings;
+use super::unreadable;
 
 /// How often the last positions of partitions that go are sent.
 const LAST_WORDS: usize = 3;
@@ -34,13 +36,21 @@ impl ClientContext for Member {
                  was read (raise retention.ms and retention.bytes, or read faster), or the topic was made anew or lost its \
                  end. Reading goes on with the oldest that is there ({text})"
             );
-            self.membership.desk.began_anew();
+            self.membership.desk.began_anew(place(text).as_ref());
         }
         self.membership.listener.log(level, facility, text);
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
         let Some(code) = error.rdkafka_error_code() else { return };
+        if let Some(advice) = unreadable::advice(code) {
+            let text = unreadable::text(&self.membership.settings, reason, advice);
+            if self.membership.unreadable().note(code, text.clone(), Instant::now()) {
+                let (broker, group) = (&self.membership.settings.shown, &self.membership.settings.group);
+                tracing::error!(%broker, %group, %error, "{text}");
+            }
+            return;
+        }
         match refusals::heard(&self.membership.settings, code) {
             Heard::Refused(text) => {
                 tracing::debug!(%error, "librdkafka: {reason}");
@@ -93,32 +103,53 @@ impl Member {
             .collect();
         let recorded = match lost {
             // Somebody else may have them already.
-            true => false,
-            false => last_words(consumer, &positions),
+            true => vec![false; positions.len()],
+            false => last_words(&self.membership.settings, consumer, &positions),
         };
         drop(gate);
-        left.into_iter().for_each(|left| if recorded { left.recorded() } else { left.fence() });
+        let mut recorded = recorded.into_iter();
+        for left in left {
+            match left.position.is_none() || recorded.next() == Some(true) {
+                true => left.recorded(),
+                false => left.fence(),
+            }
+        }
     }
 }
 
-fn last_words(consumer: &BaseConsumer<Member>, positions: &[Position<'_>]) -> bool {
-    if positions.is_empty() {
-        return true;
-    }
-    for attempt in 1..=LAST_WORDS {
-        match committing::send(consumer, positions) {
-            Ok(()) => return true,
-            Err(error) => tracing::debug!(%error, attempt, "recording the last positions of partitions that go"),
+/// Sends the last positions of partitions that go. Tells of each whether the broker has recorded it.
+fn last_words(settings: &Settings, consumer: &BaseConsumer<Member>, positions: &[Position<'_>]) -> Vec<bool> {
+    last_words_by(settings, positions, AGAIN, |some| committing::send(consumer, some))
+}
+
+/// The same with anybody who sends.
+fn last_words_by(
+    settings: &Settings,
+    positions: &[Position<'_>],
+    again: Duration,
+    send: impl Fn(&[Position<'_>]) -> KafkaResult<()>,
+) -> Vec<bool> {
+    let mut recorded = vec![false; positions.len()];
+    for attempt in 0..LAST_WORDS {
+        let open: Vec<usize> = (0..positions.len()).filter(|n| !recorded[*n]).collect();
+        if open.is_empty() {
+            return recorded;
         }
-        if attempt < LAST_WORDS {
-            std::thread::sleep(AGAIN);
+        if attempt > 0 {
+            std::thread::sleep(again);
+        }
+        let some: Vec<Position<'_>> = open.iter().map(|n| positions[*n]).collect();
+        let Err(error) = send(&some) else { return vec![true; positions.len()] };
+        tracing::debug!(%error, attempt, "recording the last positions of partitions that go");
+        if some.len() > 1 && refusals::may_be_of_one(settings, error.rdkafka_error_code()) {
+            open.iter().for_each(|n| recorded[*n] = send(&positions[*n..=*n]).is_ok());
         }
     }
-    tracing::warn!(
-        "the last positions of {} partitions could not be recorded: some messages come again",
-        positions.len()
-    );
-    false
+    let left = recorded.iter().filter(|recorded| !**recorded).count();
+    if left > 0 {
+        tracing::warn!("the last positions of {left} partitions could not be recorded: some messages come again");
+    }
+    recorded
 }
 
 fn partitions(list: &TopicPartitionList) -> Vec<Partition> {
@@ -134,15 +165,46 @@ fn is_loss(level: RDKafkaLogLevel, facility: &str, text: &str) -> bool {
     matches!(level, RDKafkaLogLevel::Warning) && facility == "OFFSET" && text.contains("offset reset")
 }
 
+/// The partition that a line of the client's log about an offset names.
+fn place(text: &str) -> Option<Partition> {
+    let (topic, number) = text.split_once("]: offset reset")?.0.rsplit_once(" [")?;
+    let topic = topic.rsplit(' ').next()?;
+    Some(Partition { topic: topic.into(), number: number.parse().ok()? })
+}
+
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
     use super::*;
+
+    #[test]
+    fn a_topic_that_was_deleted_takes_no_other_partitions_last_position_with_it() {
+        let [gone, kept, also] =
+            [("gone", 0), ("kept", 0), ("kept", 1)].map(|(topic, number)| Partition { topic: topic.into(), number });
+        let positions = [&kept, &gone, &also].map(|partition| Position { partition, offset: 7 });
+        let sent = RefCell::new(Vec::new());
+        let send = |some: &[Position<'_>]| {
+            sent.borrow_mut().push(some.len());
+            match some.iter().any(|one| *one.partition == gone) {
+                true => Err(KafkaError::ConsumerCommit(RDKafkaErrorCode::UnknownTopicOrPartition)),
+                false => Ok(()),
+            }
+        };
+        let recorded = last_words_by(&Settings::test(), &positions, Duration::ZERO, send);
+        assert_eq!((recorded, sent.into_inner()), (vec![true, false, true], vec![3, 1, 1, 1, 1, 1]));
+        let lost = |_: &[Position<'_>]| Err(KafkaError::ConsumerCommit(RDKafkaErrorCode::BrokerTransportFailure));
+        assert_eq!(last_words_by(&Settings::test(), &positions, Duration::ZERO, lost), [false; 3]);
+        assert_eq!(last_words_by(&Settings::test(), &[], Duration::ZERO, lost), [false; 0]);
+    }
 
     #[test]
     fn a_position_that_is_gone_is_told_from_the_beginning_of_a_new_reader() {
         let gone = "[thrd:main]: orders [0]: offset reset (at offset 7 (leader epoch 0), broker 1) to cached BEGINNING offset \
                     19: fetch failed due to requested offset not available on the broker: Broker: Offset out of range";
         assert!(is_loss(RDKafkaLogLevel::Warning, "OFFSET", gone));
+        assert_eq!(place(gone), Some(Partition { topic: "orders".into(), number: 0 }));
+        assert_eq!(place("a line of another version: offset reset"), None);
         assert!(!is_loss(RDKafkaLogLevel::Debug, "OFFSET", gone));
         assert!(!is_loss(RDKafkaLogLevel::Warning, "FAIL", "connect failed"));
     }

@@ -77,6 +77,14 @@ pub(super) fn commit(settings: &Settings, code: Option<RDKafkaErrorCode>) -> Opt
     }
 }
 
+/// Whether an answer to several positions may be about some of them, while the others would be recorded alone: the client tells
+/// one for all.
+pub(super) fn may_be_of_one(settings: &Settings, code: Option<RDKafkaErrorCode>) -> bool {
+    use RDKafkaErrorCode as Code;
+    let is_missing = matches!(code, Some(Code::UnknownTopicOrPartition | Code::UnknownTopic | Code::UnknownPartition));
+    is_missing || commit(settings, code).is_some()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,6 +101,19 @@ mod tests {
             let Heard::Refused(text) = heard(&settings, code) else { panic!("{code:?} is a refusal") };
             assert!(text.contains(advice), "{text}");
             assert_eq!(commit(&settings, Some(code)).unwrap().0, ErrorKind::Config);
+            assert!(may_be_of_one(&settings, Some(code)));
+        }
+    }
+
+    #[test]
+    fn a_topic_that_is_missing_is_told_from_what_concerns_every_position() {
+        let settings = Settings::test();
+        for code in [RDKafkaErrorCode::UnknownTopicOrPartition, RDKafkaErrorCode::UnknownPartition] {
+            assert!(may_be_of_one(&settings, Some(code)), "{code:?}");
+            assert_eq!(commit(&settings, Some(code)), None, "{code:?}");
+        }
+        for code in [RDKafkaErrorCode::IllegalGeneration, RDKafkaErrorCode::BrokerTransportFailure] {
+            assert!(!may_be_of_one(&settings, Some(code)), "{code:?}");
         }
     }
 

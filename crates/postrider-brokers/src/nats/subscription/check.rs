@@ -117,7 +117,7 @@ fn of_consumer(settings: &Settings, reading: &Reading, consumer: Option<&Consume
         );
         say(Level::Warning, found, "raise ack_wait, or lower timeout, until it is twice as long".to_owned());
     }
-    let Some(Consumer { config: shape, paused }) = consumer else {
+    let Some(Consumer { config: shape, paused, .. }) = consumer else {
         return say(Level::Good, "it is not there yet: the first take makes it".to_owned(), String::new());
     };
     if *paused {

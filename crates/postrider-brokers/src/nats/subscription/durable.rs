@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::question::{Answer, Desk};
 use super::reading::Reading;
-use super::shape::{Consumer, Shape, fresh};
+use super::shape::{Consumer, fresh};
 use super::stream;
 use crate::nats::settings::Settings;
 
@@ -41,7 +41,12 @@ pub(super) async fn find(settings: &Settings, reading: &Reading, desk: &mut Desk
 ///
 /// # Errors
 /// As of every question; `Config` where the stream does not allow it, and as of [`find`].
-pub(super) async fn make(settings: &Settings, reading: &Reading, desk: &mut Desk<'_>, stream: &str) -> Result<Shape> {
+pub(super) async fn make(
+    settings: &Settings,
+    reading: &Reading,
+    desk: &mut Desk<'_>,
+    stream: &str,
+) -> Result<Box<Consumer>> {
     let body = json!({ "stream_name": stream, "config": fresh(reading), "action": "create" });
     let answer: Answer<Consumer> = desk.ask(&creation(reading, stream), &body).await?;
     let found = match answer {
@@ -62,7 +67,7 @@ pub(super) async fn make(settings: &Settings, reading: &Reading, desk: &mut Desk
         Err(error) => return Err(unmade(reading, desk, stream, &error)),
     };
     match found {
-        Found::There(consumer) => Ok(consumer.config),
+        Found::There(consumer) => Ok(consumer),
         Found::Missing => Err(gone(settings, reading, stream)),
     }
 }

@@ -12,6 +12,8 @@ const OURS: [&str; 2] = ["nats-msg-id", "nats-expected-stream"];
 pub(super) struct Told<'a> {
     pub(super) stream: &'a str,
     pub(super) sequence: u64,
+    /// The number that the consumer gave to this delivery.
+    pub(super) delivery: u64,
     /// How often the message was delivered, this time included.
     pub(super) deliveries: u32,
     /// When it was stored, in nanoseconds, as text.
@@ -27,9 +29,10 @@ impl<'a> Told<'a> {
             9.. => words.get(2..)?,
             _ => return None,
         };
-        let [stream, _consumer, deliveries, sequence, _, stored, ..] = *words else { return None };
+        let [stream, _consumer, deliveries, sequence, delivery, stored, ..] = *words else { return None };
         let deliveries = deliveries.parse::<u64>().ok()?.try_into().unwrap_or(u32::MAX);
-        Some(Self { stream, sequence: sequence.parse().ok()?, deliveries, stored })
+        let (sequence, delivery) = (sequence.parse().ok()?, delivery.parse().ok()?);
+        Some(Self { stream, sequence, delivery, deliveries, stored })
     }
 
     pub(super) fn place(&self) -> Place {
@@ -94,7 +97,7 @@ mod tests {
 
     #[test]
     fn what_an_acknowledgement_tells_is_read_in_both_forms() {
-        let told = Told { stream: "ORDERS", sequence: 17, deliveries: 2, stored: "1700000000000000001" };
+        let told = Told { stream: "ORDERS", sequence: 17, delivery: 40, deliveries: 2, stored: "1700000000000000001" };
         for reply in [
             REPLY,
             "$JS.ACK.hub.acchash.ORDERS.invoices.2.17.40.1700000000000000001.3",

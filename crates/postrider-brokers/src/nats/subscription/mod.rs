@@ -11,7 +11,7 @@
 //!
 //! **Does not promise**: that a message comes once. It comes again after `ack_wait` without a word, to another process too,
 //! and the server does not tell the first one: it accepts the late acknowledgement of a delivery that it has given up
-//! (nats-server issue 4786), so `Fenced` is never reported here, and the message is over for everybody with it. Nor that an
+//! (nats-server issue 4786), so `Fenced` is not reported of it, and the message is over for everybody with it. Nor that an
 //! acknowledgement is synced to disk, or at a majority of a cluster, when it is confirmed: after a crash of the server some
 //! come again. So use the inbox. And a process that is gone without `close` is known to be gone by `ack_wait` alone, which is
 //! also how long the others wait for what a closed one had taken and neither acknowledged nor released.
@@ -26,14 +26,19 @@
 //!
 //! **Deleted while it is read**, takes fail once with `Config`, for somebody to see it; the next one makes it again, from the
 //! first message that the stream has. Everything comes again then, and is recognised as far back as the inbox keeps ids. The
-//! same happens when the stream was deleted and is made again. A purged stream is only empty. A consumer that somebody changes
-//! is looked at every ten seconds and at every new connection.
+//! same happens when the stream was deleted and is made again. The server takes a word about a delivery of before for one about the
+//! message that lies at its place now, so it is not said: what was taken before is `Fenced`. The subscription knows of it when a
+//! take is told, when the consumer that it finds was made at another time, or counts from the beginning; it looks every ten
+//! seconds, and before a word where no take has looked for so long. **Within these ten seconds** a word of a member that took
+//! nothing meanwhile can end another message, and nobody gets that: stop the members before a stream that is read is made again.
+//! A purged stream is only empty. A consumer that somebody changes is looked at every ten seconds and at every new connection.
 //!
 //! **What is read**: the subject is the topic, unless `postrider-topic` says another. Of a header with several values the
 //! first one counts. `Nats-Msg-Id` and `Nats-Expected-Stream` of our own messages are left out. A message of another producer
 //! has the id of its `Nats-Msg-Id` where that is a UUID, else one made of its place and the time at which it was stored. The
 //! place is `STREAM/sequence`. NATS does not keep the order of headers: they are in the order of their names. A message whose
-//! headers are no UTF-8 ends the connection of the client at each delivery; remove it with `nats stream rmm`.
+//! headers are no UTF-8, have a name with a blank or a line without a colon, or begin with a status that is not three digits, ends
+//! the connection of the client at each delivery; remove it with `nats stream rmm`.
 //!
 //! **What failures mean**
 //!
@@ -43,6 +48,7 @@
 //! | the consumer was deleted while it was read: once, as above | `Config` |
 //! | not connected, no answer in time, the consumer or its stream does not answer now | `Unavailable` |
 //! | an acknowledgement, more time or a return that the server did not confirm | `Unknown` |
+//! | the consumer that the message came from was deleted | `Fenced`, or `Unavailable` where it is not made again yet |
 //! | of one message: `postrider-id` is no UUID, or it breaks a limit of messages | `Rejected` |
 //!
 //! **Options**, beside those of [`nats`](super), also in the query of the URL: `ack_wait`, how long a message stays with who
@@ -58,6 +64,7 @@
 
 mod check;
 mod durable;
+mod incarnations;
 mod incoming;
 mod pull;
 mod question;
@@ -73,7 +80,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_nats::{Client, Message, Subject};
+use async_nats::{Client, Subject};
 use async_trait::async_trait;
 use postrider_core::{Finding, Incoming, Result, Subscription};
 use tokio::sync::Mutex;
@@ -82,6 +89,7 @@ use super::link::Link;
 use super::settings::{CONNECT, Settings};
 use crate::config::SubscriptionConfig;
 use crate::options::Options;
+use incarnations::Incarnations;
 use incoming::Told;
 use pull::Came;
 use question::Desk;
@@ -94,6 +102,7 @@ pub struct NatsSubscription {
     settings: Arc<Settings>,
     reading: Reading,
     link: Arc<Link>,
+    incarnations: Incarnations,
     /// One take at a time: two would part the messages of a key.
     taking: Mutex<Taking>,
 }
@@ -119,16 +128,23 @@ impl NatsSubscription {
         options.finish()?;
         let settings = Arc::new(settings);
         let link = Arc::new(Link::new(Arc::clone(&settings)));
-        Ok(Self { settings, reading, link, taking: Mutex::default() })
+        let incarnations = Incarnations::default();
+        let taking = Mutex::new(Taking::new(incarnations.clone()));
+        Ok(Self { settings, reading, link, incarnations, taking })
     }
 
     /// What came, as a message with its receipt; none for what came from elsewhere than a consumer.
-    fn incoming(&self, came: Message) -> Option<Incoming> {
+    fn incoming(&self, came: Came) -> Option<Incoming> {
+        let Came { message: came, incarnation, .. } = came;
         let to = came.reply.clone()?;
         let told = Told::read(to.as_str())?;
         let (message, place, deliveries) = (incoming::read(&came, &told), told.place(), Some(told.deliveries));
         let (settings, link) = (Arc::clone(&self.settings), Arc::clone(&self.link));
-        let receipt = Box::new(NatsReceipt { settings, link, to: to.clone(), place: place.clone() });
+        let incarnations = self.incarnations.clone();
+        let asks = format!("CONSUMER.INFO.{}.{}", told.stream, self.reading.consumer);
+        let (to, place) = (to.clone(), place.clone());
+        let receipt =
+            Box::new(NatsReceipt { settings, link, to, place: place.clone(), incarnations, incarnation, asks });
         Some(Incoming { message, payload: came.payload, place, deliveries, receipt })
     }
 
@@ -163,7 +179,7 @@ impl Subscription for NatsSubscription {
         let mut desk = Desk { shown: &self.settings.shown, context: &context, watch };
         let came = taking.take(&self.settings, &self.reading, &mut desk, at_most.get()).await?;
         self.refresh(context.client(), &came);
-        Ok(came.into_iter().filter_map(|came| self.incoming(came.message)).collect())
+        Ok(came.into_iter().filter_map(|came| self.incoming(came)).collect())
     }
 
     async fn check(&self) -> Result<Vec<Finding>> {
@@ -175,7 +191,7 @@ impl Subscription for NatsSubscription {
     async fn close(&self) {
         // A take that goes on gives what it has to its caller.
         if let Ok(mut taking) = tokio::time::timeout(CONNECT, self.taking.lock()).await {
-            let left = taking.leave();
+            let left = taking.leave(&self.reading);
             if let (false, Ok((context, _))) = (left.is_empty(), self.link.connected().await) {
                 let client = context.client();
                 for to in left.into_iter().filter_map(|came| came.message.reply) {

@@ -11,6 +11,8 @@ use futures_util::{FutureExt, StreamExt};
 use postrider_core::{Error, ErrorKind, Result};
 use serde_json::json;
 
+use super::incarnations::Incarnations;
+use super::incoming::Told;
 use super::shape::Shape;
 use crate::nats::link::{Broken, Watch};
 
@@ -71,6 +73,8 @@ struct Request {
 pub(super) struct Came {
     pub(super) message: Message,
     pub(super) since: Instant,
+    /// Which of the consumers of its name it is of.
+    pub(super) incarnation: u64,
 }
 
 /// Where messages come in.
@@ -90,9 +94,14 @@ pub(super) struct Pull {
     came: VecDeque<Came>,
     /// Whether the next request is for one message of any size.
     alone: bool,
+    pub(super) incarnations: Incarnations,
 }
 
 impl Pull {
+    pub(super) fn new(incarnations: Incarnations) -> Self {
+        Self { incarnations, ..Self::default() }
+    }
+
     /// How many have come and are not taken.
     pub(super) fn len(&self) -> usize {
         self.came.len()
@@ -103,10 +112,10 @@ impl Pull {
         self.request.is_some()
     }
 
-    /// Takes what has come, at most so many, in its order. What came so long ago that it may be another's by now is left out:
-    /// it comes again.
+    /// Takes what has come, at most so many, in its order. What came so long ago that it may be another's by now, or from a
+    /// consumer that is no more, is left out: it comes again.
     pub(super) fn take(&mut self, at_most: usize, stale: Duration) -> Vec<Came> {
-        self.came.retain(|came| came.since.elapsed() < stale);
+        self.came.retain(|came| came.since.elapsed() < stale && self.incarnations.is(came.incarnation));
         let count = self.came.len().min(at_most);
         self.came.drain(..count).collect()
     }
@@ -191,9 +200,16 @@ impl Pull {
     }
 
     fn learn(&mut self, message: Message) -> Step {
-        let Some(status) = message.status else {
+        // A message may have a status of its own; its subject is that of the stream.
+        let is_told = self.inbox.as_ref().is_some_and(|inbox| message.subject.starts_with(&inbox.name));
+        let Some(status) = message.status.filter(|_| is_told) else {
             let since = self.sent.unwrap_or_else(Instant::now);
-            self.came.push_back(Came { message, since });
+            let told = message.reply.as_ref().and_then(|reply| Told::read(reply.as_str()));
+            // What came from elsewhere than a consumer is nobody's.
+            if let Some(told) = told {
+                let incarnation = self.incarnations.delivered(told.delivery);
+                self.came.push_back(Came { message, since, incarnation });
+            }
             if let Some(request) = &mut self.request {
                 request.left = request.left.saturating_sub(1);
                 if request.left == 0 {
@@ -220,13 +236,14 @@ impl Pull {
         (self.inbox, self.request) = (None, None);
     }
 
-    /// Reads everything that is here already, leaves the inbox, and gives what nobody has taken.
-    pub(super) fn leave(&mut self) -> Vec<Came> {
+    /// Reads everything that is here already, leaves the inbox, and gives what nobody has taken, but for what may be another's by
+    /// now: a word about that would be one about the other's.
+    pub(super) fn leave(&mut self, stale: Duration) -> Vec<Came> {
         while let Some(Some(Some(message))) = self.inbox.as_mut().map(|inbox| inbox.messages.next().now_or_never()) {
             self.learn(message);
         }
         self.forget();
-        self.came.drain(..).collect()
+        self.take(usize::MAX, stale)
     }
 
     /// How long ago the request was sent that is on its way or was the last.

@@ -5,10 +5,14 @@ use std::sync::Arc;
 
 use async_nats::Subject;
 use async_nats::client::RequestErrorKind;
+use async_nats::jetstream::context::Context;
 use async_trait::async_trait;
 use postrider_core::{Error, ErrorKind, Place, Receipt, Result};
+use serde_json::json;
 
-use super::question::broken_at;
+use super::incarnations::Incarnations;
+use super::question::{Answer, Desk, broken_at};
+use super::shape::Consumer;
 use crate::nats::link::{Broken, Link};
 use crate::nats::settings::Settings;
 
@@ -24,6 +28,11 @@ pub(super) struct NatsReceipt {
     /// Where the server waits for a word about it.
     pub(super) to: Subject,
     pub(super) place: Place,
+    pub(super) incarnations: Incarnations,
+    /// Which of the consumers of its name it is of.
+    pub(super) incarnation: u64,
+    /// Where to ask for the consumer, below `$JS.API`.
+    pub(super) asks: String,
 }
 
 impl fmt::Debug for NatsReceipt {
@@ -37,6 +46,7 @@ impl NatsReceipt {
     async fn say(&self, word: &'static str) -> Result<()> {
         let (context, mut watch) = self.link.connected().await?;
         watch.connected()?;
+        self.demand_ours(&context, word).await?;
         let client = context.client();
         let answer = tokio::select! {
             biased;
@@ -62,6 +72,31 @@ impl NatsReceipt {
                 Err(self.unconfirmed(word, "the server did not confirm it in time").because(error.to_string()))
             }
         }
+    }
+
+    /// Demands that the consumer is the one that the message came from; asks for it where nobody did so lately.
+    async fn demand_ours(&self, context: &Context, word: &str) -> Result<()> {
+        if self.incarnations.is(self.incarnation) && self.incarnations.is_old() {
+            let _looking = self.incarnations.looking.lock().await;
+            if self.incarnations.is_old() {
+                let (_, watch) = self.link.connected().await?;
+                let mut desk = Desk { shown: &self.settings.shown, context, watch };
+                let answer: Answer<Consumer> = desk.ask(&self.asks, &json!({})).await?;
+                match answer {
+                    Ok(consumer) => self.incarnations.seen(&consumer.created),
+                    Err(error) if error.code() == 404 => self.incarnations.gone(),
+                    Err(error) => return Err(desk.refused(&format!("{word} for {}", self.place), &error)),
+                }
+            }
+        }
+        if self.incarnations.is(self.incarnation) {
+            return Ok(());
+        }
+        let text = format!(
+            "{word} for {} at {}: its consumer was deleted, and the word would be about another message; it comes again where              it is still there",
+            self.place, self.settings.shown
+        );
+        Err(Error::new(ErrorKind::Fenced, text))
     }
 
     fn unconfirmed(&self, word: &str, why: &str) -> Error {

@@ -12,6 +12,9 @@ use super::reading::Reading;
 pub(super) struct Consumer {
     /// How it is made.
     pub(super) config: Shape,
+    /// When it was made: one that is made again has another time.
+    #[serde(default)]
+    pub(super) created: String,
     /// Whether it gives nothing for a while; servers before 2.11 do not know that.
     #[serde(default)]
     pub(super) paused: bool,

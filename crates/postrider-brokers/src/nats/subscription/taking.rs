@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use postrider_core::{Error, ErrorKind, Result};
 
 use super::durable::{self, Found};
+use super::incarnations::{Incarnations, KNOWN};
 use super::pull::{Bound, Came, Pull, Step};
 use super::question::Desk;
 use super::reading::Reading;
@@ -19,11 +20,7 @@ const LULL: Duration = Duration::from_millis(50);
 const PAUSE: Duration = Duration::from_millis(100);
 /// The same where others had asked for what there was: all of them are to have a share.
 const TURN: Duration = Duration::from_millis(10);
-/// How long a consumer is taken for what it was when it was looked at.
-const KNOWN: Duration = Duration::from_secs(10);
-
 /// What one take leaves to the next.
-#[derive(Default)]
 pub(super) struct Taking {
     bound: Option<Bound>,
     /// Whether the consumer has been found or made before.
@@ -32,6 +29,10 @@ pub(super) struct Taking {
 }
 
 impl Taking {
+    pub(super) fn new(incarnations: Incarnations) -> Self {
+        Self { bound: None, was_there: false, pull: Pull::new(incarnations) }
+    }
+
     /// Takes at most so many messages.
     ///
     /// # Errors
@@ -45,7 +46,7 @@ impl Taking {
     ) -> Result<Vec<Came>> {
         // What came is known to be ours from the moment in which it was asked for; so that moment is short beside the time for
         // which it is ours, and what is nearly another's is left to come again.
-        let (moment, stale) = (MOMENT.min(reading.ack_wait / 4), reading.ack_wait * 3 / 4);
+        let (moment, stale) = (MOMENT.min(reading.ack_wait / 4), stale(reading));
         let until = Instant::now() + moment;
         let (mut asked, mut lulled, mut gone, mut pause) = (false, false, None, PAUSE);
         loop {
@@ -79,6 +80,9 @@ impl Taking {
                 Ok(Step::Ended | Step::TooLarge) => pause = PAUSE,
                 Ok(Step::Busy) => pause = TURN,
                 Ok(Step::Gone(words)) => {
+                    if words.to_ascii_lowercase().contains("deleted") {
+                        self.pull.incarnations.gone();
+                    }
                     gone = Some(unfit(settings, reading, bound, ErrorKind::Unavailable, &words));
                     self.bound = None;
                 }
@@ -109,24 +113,31 @@ impl Taking {
         }
         self.bound = None;
         let stream = stream::name(settings, reading, desk).await?;
-        let shape = match durable::find(settings, reading, desk, &stream).await? {
-            Found::There(consumer) => consumer.config,
+        let consumer = match durable::find(settings, reading, desk, &stream).await? {
+            Found::There(consumer) => consumer,
             // Said once, for somebody to see it: who reads everything anew must know why.
             Found::Missing if std::mem::take(&mut self.was_there) => {
+                self.pull.incarnations.gone();
                 return Err(durable::gone(settings, reading, &stream));
             }
             Found::Missing => durable::make(settings, reading, desk, &stream).await?,
         };
+        self.pull.incarnations.seen(&consumer.created);
         self.was_there = true;
         let next = format!("$JS.API.CONSUMER.MSG.NEXT.{stream}.{}", reading.consumer);
-        self.bound = Some(Bound { stream, next, shape, losses, since: Instant::now() });
+        self.bound = Some(Bound { stream, next, shape: consumer.config, losses, since: Instant::now() });
         Ok(())
     }
 
-    /// Asks for nothing more, and gives what came and nobody has taken.
-    pub(super) fn leave(&mut self) -> Vec<Came> {
-        self.pull.leave()
+    /// Asks for nothing more, and gives what came, is still ours and nobody has taken.
+    pub(super) fn leave(&mut self, reading: &Reading) -> Vec<Came> {
+        self.pull.leave(stale(reading))
     }
+}
+
+/// After how long what came is nearly another's.
+fn stale(reading: &Reading) -> Duration {
+    reading.ack_wait * 3 / 4
 }
 
 fn unfit(settings: &Settings, reading: &Reading, bound: &Bound, kind: ErrorKind, words: &str) -> Error {
