@@ -93,7 +93,7 @@ pub(super) async fn bury(taken: Taken, dead: DeadLetters, given_up: Arc<GivenUp>
     }
 }
 
-/// Whether it is another consumer's by now, where nothing asks for that while it waits (a partition of Kafka that moved): what
+/// Whether it is another consumer's by now, where nothing asks for that while it waits: what
 /// is begun then would be done beside its new owner, and behind what that one does.
 async fn is_lost_already(taken: &Taken, limits: Limits) -> bool {
     limits.extend_every.is_none() && taken.extend(ANSWER).await == Ownership::Lost
