@@ -373,3 +373,34 @@ async fn a_topic_that_is_deleted_holds_back_no_acknowledgement_of_another() {
     }
     member.close().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_topic_that_is_deleted_and_made_again_while_it_is_read_is_read_from_its_beginning() {
+    let Some(Node { address, .. }) = real().await else { return };
+    create_topic(address, "remade", 1, &[]).await;
+    send_numbers(address, "remade", 0, 0, 10).await;
+    let member = member(address, "remade-readers", "remade");
+    let mut taken = gather(&member, 10).await;
+    let held = taken.split_off(5);
+    acknowledge(taken).await;
+    let admin = kafka_node::admin(address);
+    admin.delete_topics(&["remade"], &rdkafka::admin::AdminOptions::new()).await.unwrap();
+    create_topic(address, "remade", 1, &[]).await;
+    send_numbers(address, "remade", 0, 20, 23).await;
+    let mut open: std::collections::BTreeSet<String> = (20..23).map(|number| number.to_string()).collect();
+    let until = Instant::now() + PATIENCE;
+    while !open.is_empty() {
+        assert!(Instant::now() < until, "these did not come: {open:?}");
+        for one in take(&member, 10).await {
+            let text = texts(std::slice::from_ref(&one)).remove(0);
+            if one.receipt.acknowledge().await.is_ok() {
+                open.remove(&text);
+            }
+        }
+    }
+    for old in held {
+        assert_eq!(old.receipt.acknowledge().await.unwrap_err().kind(), ErrorKind::Fenced);
+    }
+    assert_eq!(recorded(address, "remade-readers", "remade", 0).await, Some(3));
+    member.close().await;
+}

@@ -34,8 +34,10 @@
 //! that lost what it had not written to disk, may take back messages that were read: the log tells of it as an error, what is in
 //! hand of them is `Fenced`, and what lies at their offsets now is read. That is noticed while a member reads: a position is
 //! recorded without the epoch of its leader, so a log that lost its end while no member ran, and has grown past the position
-//! again, is read from the position on. A transaction that its producer left open holds back what is behind it in the partition
-//! until the cluster ends it. The end of a transaction is a record that nobody sees: tools may show a lag of 1 for ever.
+//! again, is read from the position on. So may be a topic that was deleted and made again while it is read, where the new one is
+//! longer by then than what was read of the old one: stop the members before. A transaction that its producer left open holds
+//! back what is behind it in the partition until the cluster ends it. The end of a transaction is a record that nobody sees:
+//! tools may show a lag of 1 for ever.
 //!
 //! **What is a message**: the payload is unchanged; a tombstone is an empty one. `postrider-*` headers and `content-type` are read
 //! as they were sent; a message of another producer has the topic of Kafka, the key of Kafka, and an id made of its place

@@ -117,7 +117,9 @@ fn take_in(membership: &Membership, record: Record) {
         tracing::error!(
             broker = %membership.settings.shown, group = %membership.settings.group, topic = %partition.topic,
             partition = partition.number,
-            "MESSAGES WERE TAKEN BACK: the topic lost its end (an unclean election, or a server that lost what it had not written)              or was made anew. What had been read of it from offset {offset} to {} is not in it any more; reading goes on with              what is there now",
+            "MESSAGES WERE TAKEN BACK: the topic lost its end (an unclean election, or a server that lost what it had not \
+             written) or was made anew. What had been read of it from offset {offset} to {} is not in it any more; reading \
+             goes on with what is there now",
             next.saturating_sub(1)
         );
     }

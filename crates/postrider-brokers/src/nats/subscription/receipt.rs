@@ -93,7 +93,8 @@ impl NatsReceipt {
             return Ok(());
         }
         let text = format!(
-            "{word} for {} at {}: its consumer was deleted, and the word would be about another message; it comes again where              it is still there",
+            "{word} for {} at {}: its consumer was deleted, and the word would be about another message; it comes again where \
+             it is still there",
             self.place, self.settings.shown
         );
         Err(Error::new(ErrorKind::Fenced, text))
