@@ -61,9 +61,8 @@ pub(super) fn refuse_read_only(options: &SqliteOptions, connection: &Connection)
 
 fn not_writable(options: &SqliteOptions, doing: &str) -> Error {
     let what = format!("{doing}{} cannot be opened for writing", options.file().display());
-    Error::new(ErrorKind::Config, what).advise(
-        "give the user that runs this the right to write to the file and its folder, or run this as one that has it",
-    )
+    Error::new(ErrorKind::Config, what)
+        .advise("give the user that runs this write permission on it and its folder, or run this as one that has it")
 }
 
 /// Why a migration failed that left no file behind; none where there is one.
