@@ -4,7 +4,11 @@ declare wanted text;
 begin
   foreach wanted in array array['postrider_writer', 'postrider_receiver', 'postrider_relay', 'postrider_admin'] loop
     if not exists (select from pg_roles where rolname = wanted) then
-      execute format('create role %I nologin', wanted);
+      begin
+        execute format('create role %I nologin', wanted);
+      exception when duplicate_object or unique_violation then
+        null; -- Roles are the cluster's: somebody made it in this moment, from another database.
+      end;
     end if;
   end loop;
 end $roles$;
