@@ -112,3 +112,19 @@ pub(super) fn told(error: Error, number: Option<u16>, said: impl std::fmt::Displ
         _ => error.because(said.to_string()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_trouble_of_the_server_is_not_the_fault_of_a_message() {
+        let names = Names::new("postrider_").unwrap();
+        for number in [1021, 1040, 1041, 1053, 1114] {
+            assert_eq!(refused(&names, Some(number)).kind(), ErrorKind::Unavailable, "{number}");
+            let InboxError::Database(error) = not_received(Some(number), "") else { panic!("{number}") };
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{number}");
+        }
+        assert_eq!(refused(&names, Some(1366)).kind(), ErrorKind::Rejected);
+    }
+}

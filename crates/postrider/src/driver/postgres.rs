@@ -134,3 +134,18 @@ pub(super) fn script(outbox: &Outbox, found: Option<i32>) -> Result<String, Erro
     let found = found.and_then(|lanes| LaneCount::new(u16::try_from(lanes).ok()?));
     Ok(schema::ddl(&names(outbox)?, outbox.lanes.or(found).unwrap_or(DEFAULT)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_trouble_of_the_server_is_not_the_fault_of_a_message() {
+        for state in ["53100", "53200", "57P01", "57014", "58030", "08006"] {
+            assert_eq!(refused("outbox", Some(state)).kind(), ErrorKind::Unavailable, "{state}");
+            let InboxError::Database(error) = not_received(Some(state), String::new()) else { panic!("{state}") };
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{state}");
+        }
+        assert_eq!(refused("outbox", Some("23505")).kind(), ErrorKind::Rejected);
+    }
+}

@@ -90,3 +90,18 @@ pub(super) fn not_migrated(code: Option<i32>) -> Error {
 pub(super) fn prefix(tables: &Outbox) -> Result<String, Error> {
     Ok(tables.prefix.clone())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_trouble_of_the_disk_is_not_the_fault_of_a_message() {
+        for code in [IO, FULL, NO_MEMORY, IO | (3 << 8)] {
+            assert_eq!(refused("outbox", Some(code), "").kind(), ErrorKind::Unavailable, "{code}");
+            let InboxError::Database(error) = not_received(Some(code), String::new()) else { panic!("{code}") };
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{code}");
+        }
+        assert_eq!(refused("outbox", Some(19), "").kind(), ErrorKind::Rejected);
+    }
+}
