@@ -202,8 +202,9 @@ impl Report {
 
     /// Whether to ask the store now if the outbox is empty.
     pub(crate) fn wants_count(&mut self, now: Tick, machine: &Machine) -> bool {
-        let others_have_all = self.joined && machine.held().is_empty();
-        if self.without_lanes.lasts(now, self.until_empty && others_have_all, self.patience) {
+        // Asked at every turn of the loop: what costs something is asked of a run until empty alone.
+        let others_have_all = self.until_empty && self.joined && machine.held().is_empty();
+        if self.without_lanes.lasts(now, others_have_all, self.patience) {
             telemetry::others_have_the_lanes();
         }
         let rests = self.asked_at.is_some_and(|asked| now.since(asked) < COUNT_EVERY);
