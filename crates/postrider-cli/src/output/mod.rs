@@ -1,5 +1,6 @@
-//! What verbs print: tables, moments, colours, JSON.
+//! What verbs print: tables, moments, numbers of things, colours, JSON.
 
+pub(crate) mod counted;
 pub(crate) mod json;
 pub(crate) mod moment;
 pub(crate) mod paint;

@@ -4,6 +4,7 @@ use postrider_core::{Explained, RowState, RowView, Standing, Timestamp};
 use serde_json::{Value, json};
 
 use crate::config::{DEAD_LETTERS, Route};
+use crate::output::counted::counted;
 use crate::output::moment::{relative, written};
 use crate::output::table::visible;
 
@@ -130,7 +131,11 @@ fn of_row(row: &RowView, explained: &Explained, routes: &[Route]) -> Vec<String>
         "dead" | "holding" => {
             let reason = row.dead_reason.map_or("an unknown reason", postrider_core::DeadReason::as_str);
             let when = row.dead_at.map_or(String::new(), |at| format!(" {}", relative(at, now)));
-            say(format!("{}: given up{when} for {reason} after {}{age}", word(row, now), counted(row, "attempt")));
+            say(format!(
+                "{}: given up{when} for {reason} after {}{age}",
+                word(row, now),
+                counted(row.attempts.into(), "attempt")
+            ));
             if row.state == Some(RowState::Holding) {
                 say("its key waits until an operator replays or discards it".to_owned());
             }
@@ -139,12 +144,12 @@ fn of_row(row: &RowView, explained: &Explained, routes: &[Route]) -> Vec<String>
             let reason = row.dead_reason.map_or("an unknown reason", postrider_core::DeadReason::as_str);
             say(format!(
                 "forwarding: given up for {reason} after {}; to be published as a dead letter{age}",
-                counted(row, "attempt")
+                counted(row.attempts.into(), "attempt")
             ));
         }
         "retrying" => {
             let next = row.next_attempt_at.map_or("soon".to_owned(), |at| relative(at, now));
-            say(format!("retrying: {}, the next {next}{age}", counted(row, "charged attempt")));
+            say(format!("retrying: {}, the next {next}{age}", counted(row.attempts.into(), "charged attempt")));
         }
         "delayed" => {
             let due = message.deliver_at.map_or(String::new(), |at| format!("{} ({})", written(at), relative(at, now)));
@@ -177,11 +182,6 @@ fn of_row(row: &RowView, explained: &Explained, routes: &[Route]) -> Vec<String>
     }
     say(format!("next: {}", advice(row, explained)));
     lines
-}
-
-/// The attempts as a number and its noun.
-fn counted(row: &RowView, noun: &str) -> String {
-    format!("{} {noun}{}", row.attempts, if row.attempts == 1 { "" } else { "s" })
 }
 
 fn advice(row: &RowView, explained: &Explained) -> String {

@@ -7,6 +7,7 @@ use super::look::{Look, progressed};
 use crate::admin::report::{DestinationReport, RelayState, Report};
 use crate::config::values::spoken;
 use crate::exit::Exit;
+use crate::output::counted::{being, counted};
 use crate::output::table::visible;
 
 /// A relay that has made no progress for so long, with messages due, is stuck.
@@ -176,16 +177,6 @@ fn by_age(look: &Look, report: &Report) -> Verdict {
         report.relay, report.state
     );
     Verdict::new(Word::Stuck, cause, "look at the relay's logs; `postrider check` looks at the database and the broker")
-}
-
-/// So many of something.
-fn counted(count: u64, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
-}
-
-/// So many of something, and the verb.
-fn being(count: u64, noun: &str) -> String {
-    format!("{} {}", counted(count, noun), if count == 1 { "is" } else { "are" })
 }
 
 /// What the other destinations do meanwhile, where there are any.
