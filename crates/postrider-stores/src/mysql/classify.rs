@@ -7,6 +7,7 @@ use postrider_core::{Error, ErrorKind, causes};
 
 use super::dialect::Dialect;
 use super::quoting::quotes_values;
+use super::trouble::{goes_away, is_out_of_something};
 
 /// Deadlock: the server has undone the whole transaction, and doing it again is enough.
 const DEADLOCK: u16 = 1213;
@@ -56,9 +57,7 @@ pub(super) fn connecting(place: &str, error: &Failed) -> Error {
         1130 | 1129 => (ErrorKind::Config, "the server does not admit this machine", ADMIT),
         1040 | 1203 | 1226 => (ErrorKind::Unavailable, "the server has no connection left", FULL),
         3159 => (ErrorKind::Config, "the server wants an encrypted connection", ENCRYPT),
-        1053 | 1152 | 1158..=1161 | 1927 => {
-            (ErrorKind::Unavailable, "the server is starting, stopping or overloaded", STARTING)
-        }
+        code if goes_away(code) => (ErrorKind::Unavailable, "the server is starting, stopping or overloaded", STARTING),
         _ => (ErrorKind::Config, "the server refuses the connection", REFUSES),
     };
     Error::new(kind, format!("cannot connect to the database at {place}; {wrong}")).because(said(told)).advise(step)
@@ -120,10 +119,8 @@ pub(super) fn working(doing: &str, error: &Failed) -> Error {
         LOCK_WAIT | DEADLOCK | 1206 | 3572 => (ErrorKind::Unavailable, "; it is tried again"),
         code if Dialect::is_time_limit(code) => (ErrorKind::Unknown, "; it took too long and was cancelled"),
         1317 => (ErrorKind::Unknown, "; somebody cancelled it"),
-        1021 | 1026 | 1030 | 1037 | 1038 | 1041 | 1114 => {
-            (ErrorKind::Unavailable, "; the server is out of something: see its log")
-        }
-        1053 | 1152 | 1158..=1161 | 1927 => (ErrorKind::Unknown, "; the server went away"),
+        code if is_out_of_something(code) => (ErrorKind::Unavailable, "; the server is out of something: see its log"),
+        code if goes_away(code) => (ErrorKind::Unknown, "; the server went away"),
         1153 | 1301 => {
             (ErrorKind::Config, "; a message is larger than max_allowed_packet of the server: raise it there")
         }

@@ -79,6 +79,7 @@ mod store;
 #[cfg(feature = "mysql")]
 mod tls;
 pub mod tokens;
+mod trouble;
 pub mod upgrade;
 
 #[cfg(feature = "mysql")]
@@ -93,4 +94,5 @@ pub use self::{
     names::Names,
     quoting::quotes_values,
     schema::{COMPATIBLE_FROM, VERSION, ddl},
+    trouble::{goes_away, is_out_of_something},
 };

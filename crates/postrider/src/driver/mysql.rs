@@ -2,7 +2,7 @@
 
 use postrider_core::{Error, ErrorKind};
 use postrider_stores::mysql::inbox::asks_again;
-use postrider_stores::mysql::{Names, quotes_values};
+use postrider_stores::mysql::{Names, goes_away, is_out_of_something, quotes_values};
 
 use crate::inbox::InboxError;
 use crate::outbox::Outbox;
@@ -15,14 +15,9 @@ pub(super) fn names(outbox: &Outbox) -> Result<Names, Error> {
     Names::new(&outbox.prefix)
 }
 
-/// Whether it is the server's trouble and no message's: its disk, memory, connections or a table's room are exhausted, its disk
-/// fails, it stops, or somebody ended the statement.
-/// <https://dev.mysql.com/doc/mysql-errors/en/server-error-reference.html>
+/// Whether it is the server's trouble and no message's: it has no connection left, or somebody ended the statement, too.
 const fn is_away(number: u16) -> bool {
-    matches!(
-        number,
-        1021 | 1026 | 1030 | 1037 | 1038 | 1040 | 1041 | 1053 | 1114 | 1152 | 1158..=1161 | 1203 | 1317 | 1927
-    )
+    is_out_of_something(number) || goes_away(number) || matches!(number, 1040 | 1203 | 1317)
 }
 
 /// A refusal by the server, by its number; none when the connection failed.
