@@ -135,7 +135,10 @@ async fn a_word_about_a_message_of_a_stream_that_is_no_more_ends_none_of_the_nex
         let from = Arc::clone(&from);
         tokio::spawn(async move { take(&from, 1).await })
     };
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    let stream = scene.context.get_stream("ORDERS").await.unwrap();
+    while stream.consumer_info("invoices").await.unwrap().num_waiting == 0 {
+        assert!(!waiting.is_finished(), "it was over before the stream was deleted");
+    }
     scene.context.delete_stream("ORDERS").await.unwrap();
     assert!(waiting.await.unwrap().is_err());
     scene.context.create_stream(orders()).await.unwrap();

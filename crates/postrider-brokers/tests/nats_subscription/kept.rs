@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use postrider_core::Subscription;
+use postrider_core::{Incoming, Subscription};
 
 use crate::scene::{PATIENCE, Scene, over, payloads, take, taken};
 
@@ -34,6 +34,16 @@ async fn bring(scene: &Scene, from: &Arc<dyn Subscription>, most: usize, brought
     }
 }
 
+/// A message that one has, nobody takes, and another one gets when its time is over: the two, and what the other one got.
+async fn with_another_one(scene: &Scene) -> (Arc<dyn Subscription>, Arc<dyn Subscription>, Vec<Incoming>) {
+    let (from, other) = (scene.subscribe(), scene.subscribe());
+    assert!(take(&from, 10).await.unwrap().is_empty());
+    bring(scene, &from, 1, &["1"]).await;
+    let elsewhere = taken(&other, 1).await;
+    assert_eq!((payloads(&elsewhere).as_slice(), elsewhere[0].deliveries), (&["1".to_owned()][..], Some(2)));
+    (from, other, elsewhere)
+}
+
 #[tokio::test]
 async fn it_comes_to_the_next_one_at_once_and_in_order() {
     let scene = Scene::start().await;
@@ -58,11 +68,7 @@ async fn it_comes_to_the_next_one_at_once_and_in_order() {
 #[tokio::test]
 async fn what_is_another_ones_by_now_is_not_given_here_too() {
     let scene = Scene::start().await;
-    let (from, other) = (scene.subscribe(), scene.subscribe());
-    assert!(take(&from, 10).await.unwrap().is_empty());
-    bring(&scene, &from, 1, &["1"]).await;
-    let elsewhere = taken(&other, 1).await;
-    assert_eq!((payloads(&elsewhere).as_slice(), elsewhere[0].deliveries), (&["1".to_owned()][..], Some(2)));
+    let (from, _other, elsewhere) = with_another_one(&scene).await;
     assert!(take(&from, 10).await.unwrap().is_empty(), "it was given although another one has it");
     over(elsewhere).await;
     scene.publish(&["2"]).await;
@@ -86,11 +92,7 @@ async fn close_gives_it_back_at_once() {
 #[tokio::test]
 async fn close_says_nothing_about_what_is_another_ones_by_now() {
     let scene = Scene::start().await;
-    let (from, other) = (scene.subscribe(), scene.subscribe());
-    assert!(take(&from, 10).await.unwrap().is_empty());
-    bring(&scene, &from, 1, &["1"]).await;
-    let elsewhere = taken(&other, 1).await;
-    assert_eq!((payloads(&elsewhere).as_slice(), elsewhere[0].deliveries), (&["1".to_owned()][..], Some(2)));
+    let (from, other, elsewhere) = with_another_one(&scene).await;
     from.close().await;
     let until = Instant::now() + Duration::from_secs(2);
     while Instant::now() < until {
