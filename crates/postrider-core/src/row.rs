@@ -229,6 +229,14 @@ pub enum Retrying {
 }
 
 impl Row {
+    /// The id of the row's message, where it could be read.
+    pub fn message_id(&self) -> Option<MessageId> {
+        match &self.content {
+            Content::Message(message) => Some(message.id),
+            Content::Malformed { id, .. } | Content::Head(Head { id, .. }) => *id,
+        }
+    }
+
     /// The key of the row's message, if it has one.
     pub fn key(&self) -> Option<&Key> {
         match &self.content {

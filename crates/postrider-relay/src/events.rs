@@ -260,6 +260,7 @@ fn event(note: &Note) -> Option<RelayEvent> {
         | Note::StoreAway(..)
         | Note::StoreBack
         | Note::Fenced(_)
+        | Note::NumbersCameAgain(_)
         | Note::SweepFound(_) => return None,
     })
 }

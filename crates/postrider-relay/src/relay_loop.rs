@@ -124,7 +124,7 @@ impl RelayLoop {
     fn show(&mut self, now: Tick) {
         self.teller.begin(now, &mut self.machine);
         for note in self.machine.take_notes() {
-            if let Note::Fenced(held) = note {
+            if let Note::Fenced(held) | Note::NumbersCameAgain(held) = note {
                 drop(self.hands.leases.send(LeaseOrder::Release(vec![held])));
             }
             self.teller.hear(&note);

@@ -111,6 +111,7 @@ impl Report {
             | Note::Paused(..)
             | Note::Resumed(_)
             | Note::Fenced(_)
+            | Note::NumbersCameAgain(_)
             | Note::SweepFound(_) => {}
         }
     }

@@ -223,6 +223,11 @@ pub(crate) fn note(note: &Note, cause: Option<&Cause>) {
             counter!(FENCED).increment(1);
             tracing::warn!(lane = %held.lane, term = held.term.0, "the lane belongs to another relay now; nothing was changed");
         }
+        Note::NumbersCameAgain(held) => tracing::warn!(
+            lane = %held.lane,
+            "the outbox draws row numbers again that it had drawn before, as after a restore; the lane is read anew, and what was \
+             on its way may be sent again"
+        ),
         Note::SweepFound(count) => {
             counter!(SWEEP_FOUND).increment(*count);
             tracing::error!(count, "the sweep found messages that reading had missed; please report this");

@@ -86,6 +86,7 @@ async fn set_aside(store: &MemoryStore) {
         .iter()
         .map(|row| Settlement {
             row: row.id,
+            message: row.message_id(),
             lane: row.lane,
             outcome: outcome.clone(),
             attempt: Attempt(1),

@@ -1,5 +1,6 @@
 //! Rows come in.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::careful::Care;
@@ -71,6 +72,7 @@ impl Machine {
     fn page(&mut self, now: Tick, ticket: Ticket, room: Room, wanted: Wanted, lanes: &[HeldLane], page: Page) {
         let count = page.rows.len();
         let more = page.more;
+        self.stand_down_where_numbers_came_again(&page.rows);
         match wanted {
             Wanted::New => {
                 self.read_carefully(lanes, &page);
@@ -223,12 +225,32 @@ impl Machine {
         admitted
     }
 
+    /// A number that is in memory with another message was drawn again: the table was emptied or restored, or its server lost
+    /// its last numbers. What is remembered of that lane is of rows that are no more; under its next term it is read anew.
+    fn stand_down_where_numbers_came_again(&mut self, rows: &[Row]) {
+        let came_again = |row: &Row| {
+            let entry = self.window.get(row.id)?;
+            is_another(entry.id, row.message_id()).then_some(entry.lane)
+        };
+        let lanes: BTreeSet<Lane> = rows.iter().filter_map(came_again).collect();
+        for lane in lanes {
+            let Some(held) = self.owned(lane) else { continue };
+            self.notes.push(Note::NumbersCameAgain(held));
+            self.lose(lane);
+        }
+    }
+
     /// Whether a row of a lane that is still ours is neither in the window nor settled since the read was sent.
     pub(super) fn is_news(&self, ticket: Ticket, row: &Row) -> bool {
         !self.window.contains(row.id)
-            && !self.reads.settled_since(ticket, row.id)
+            && !self.is_settled_since(ticket, row)
             && matches!(row.state, RowState::Pending | RowState::SetAside)
             && !self.stopping
+    }
+
+    /// Whether the row was settled, with this message, since the read was sent.
+    pub(super) fn is_settled_since(&self, ticket: Ticket, row: &Row) -> bool {
+        self.reads.settled_since(ticket, row.id).is_some_and(|message| !is_another(message, row.message_id()))
     }
 
     /// Whether a lane is held under the term under which a read was sent.
@@ -273,6 +295,7 @@ impl Machine {
                 stay,
                 lane: row.lane,
                 term: held.term,
+                id: row.message_id(),
                 message,
                 key,
                 weight: row.weight,
@@ -556,4 +579,9 @@ fn nowhere(gone: &[DestinationName]) -> String {
             names.join(", ")
         )),
     }
+}
+
+/// Whether these are two messages; where one of them could not be read, nobody can tell.
+fn is_another(one: Option<MessageId>, other: Option<MessageId>) -> bool {
+    matches!((one, other), (Some(one), Some(other)) if one != other)
 }

@@ -577,8 +577,8 @@ impl Machine {
 
     /// Somebody deleted the row, or gave it up, before it was sent.
     fn vanished(&mut self, row: RowId) {
-        self.reads.settle(row);
-        let key = self.window.get(row).and_then(|entry| entry.key);
+        let Some((id, key)) = self.window.get(row).map(|entry| (entry.id, entry.key)) else { return };
+        self.reads.settle(row, id);
         self.drop_rows(&[row]);
         let Some(key) = key else { return };
         if let Some(record) = self.keys.get_mut(key) {

@@ -232,6 +232,8 @@ pub enum Note {
     StoreBack,
     /// A settle found that a lane belongs to another relay now; with the term under which it was held.
     Fenced(HeldLane),
+    /// A number of a row came with another message than before; the lane is given back under this term, to be read anew.
+    NumbersCameAgain(HeldLane),
     /// The sweep found rows that everything else had missed.
     SweepFound(u64),
 }
@@ -258,6 +260,7 @@ mod tests {
     fn a_settle_touches_the_lanes_of_its_rows_once_each_and_no_other() {
         let delivered = |row, lane| Settlement {
             row: RowId(row),
+            message: None,
             lane: Lane(lane),
             outcome: Outcome::Delivered,
             attempt: Attempt(1),

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use super::events::Ticket;
+use crate::message::MessageId;
 use crate::row::{RowId, RowMap};
 
 /// The book of reads: every re-read is judged against what was settled between its sending and its answer.
@@ -10,7 +11,7 @@ use crate::row::{RowId, RowMap};
 pub(super) struct Reads {
     next: u64,
     open: BTreeSet<u64>,
-    settled: RowMap<u64>,
+    settled: RowMap<(u64, Option<MessageId>)>,
     order: VecDeque<(u64, RowId)>,
 }
 
@@ -30,24 +31,24 @@ impl Reads {
                 break;
             }
             self.order.pop_front();
-            if self.settled.get(&row) == Some(&since) {
+            if self.settled.get(&row).is_some_and(|(at, _)| *at == since) {
                 self.settled.remove(&row);
             }
         }
     }
 
-    /// The row was settled now: reads under way may still bring it.
-    pub(super) fn settle(&mut self, row: RowId) {
+    /// The row with this message was settled now: reads under way may still bring it.
+    pub(super) fn settle(&mut self, row: RowId, message: Option<MessageId>) {
         if self.open.is_empty() {
             return;
         }
-        self.settled.insert(row, self.next);
+        self.settled.insert(row, (self.next, message));
         self.order.push_back((self.next, row));
     }
 
-    /// Whether the row was settled after this read was sent.
-    pub(super) fn settled_since(&self, ticket: Ticket, row: RowId) -> bool {
-        self.settled.get(&row).is_some_and(|at| ticket.0 <= *at)
+    /// Whether the row was settled after this read was sent, and with which message.
+    pub(super) fn settled_since(&self, ticket: Ticket, row: RowId) -> Option<Option<MessageId>> {
+        self.settled.get(&row).filter(|(at, _)| ticket.0 <= *at).map(|(_, message)| *message)
     }
 
     /// A mark that lies behind every read under way.
@@ -69,10 +70,11 @@ mod tests {
     fn a_read_sent_before_the_settle_is_told_and_one_sent_after_is_not() {
         let mut reads = Reads::default();
         let early = reads.send();
-        reads.settle(RowId(7));
+        let message = Some(MessageId::fresh());
+        reads.settle(RowId(7), message);
         let late = reads.send();
-        assert!(reads.settled_since(early, RowId(7)));
-        assert!(!reads.settled_since(late, RowId(7)));
+        assert_eq!(reads.settled_since(early, RowId(7)), Some(message));
+        assert_eq!(reads.settled_since(late, RowId(7)), None);
         reads.close(early);
         assert!(reads.settled.is_empty(), "nothing is kept that no read under way can ask for");
         reads.close(late);
@@ -81,7 +83,7 @@ mod tests {
     #[test]
     fn nothing_is_kept_while_no_read_is_under_way() {
         let mut reads = Reads::default();
-        reads.settle(RowId(1));
+        reads.settle(RowId(1), None);
         assert!(reads.settled.is_empty());
     }
 

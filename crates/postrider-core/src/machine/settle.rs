@@ -257,8 +257,8 @@ impl Machine {
             // Nobody asks for it any more, and now it is still in the processor's cache.
             entry.message = None;
         }
-        let (stay, lane, attempt) = (entry.stay, entry.lane, entry.attempt);
-        let settlement = Settlement { row, lane, outcome, attempt, suspicion };
+        let (stay, message, lane, attempt) = (entry.stay, entry.id, entry.lane, entry.attempt);
+        let settlement = Settlement { row, message, lane, outcome, attempt, suspicion };
         self.settling.waiting.push_back((stay, settlement));
     }
 
@@ -354,7 +354,7 @@ impl Machine {
             self.suspected(row, changed);
             return;
         }
-        self.reads.settle(row);
+        self.reads.settle(row, settlement.message);
         let Some(entry) = self.window.remove(row) else { return };
         if let (Outcome::Delivered, Some(message)) = (&settlement.outcome, &entry.message) {
             self.notes.push(Note::DeliveredMessage(Arc::clone(message)));

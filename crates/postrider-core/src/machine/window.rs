@@ -21,6 +21,8 @@ pub(super) struct Entry {
     pub(super) stay: u64,
     pub(super) lane: Lane,
     pub(super) term: Term,
+    /// Of the message, whether that is here or not; none where it could not be read.
+    pub(super) id: Option<MessageId>,
     pub(super) message: Option<Arc<Message>>,
     pub(super) key: Option<KeySlot>,
     pub(super) weight: usize,

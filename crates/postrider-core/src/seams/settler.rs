@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use crate::address::DestinationName;
 use crate::error::{ErrorKind, Result};
 use crate::lane::{HeldLane, Lane, RelayId};
+use crate::message::MessageId;
 use crate::row::{RowId, RowSet};
 use crate::seams::Attempt;
 
@@ -159,6 +160,11 @@ pub enum Outcome {
 pub struct Settlement {
     /// The row.
     pub row: RowId,
+    /// The message that it had when it was read; none where its id could not be read. A row of this number with another
+    /// message is left as it is, as if it were gone: a table that was emptied or restored, or whose server lost its last
+    /// numbers, draws numbers again, and what became of the one message says nothing of the other. Without an id the number
+    /// alone decides.
+    pub message: Option<MessageId>,
     /// Its lane, which must be among the leases given.
     pub lane: Lane,
     /// What became of it.
@@ -168,6 +174,13 @@ pub struct Settlement {
     /// Of a row that is to be tried again or set aside: how many relays died with it in their hands. 0 when it was
     /// answered wherever it is owed; what it was when this relay never sent it, because that clears nothing.
     pub suspicion: u16,
+}
+
+impl Settlement {
+    /// Whether it is meant for a row of its number that has this message now; none where its id cannot be read.
+    pub fn is_for(&self, message: Option<MessageId>) -> bool {
+        self.message.is_none() || self.message == message
+    }
 }
 
 /// The answer to a settle.

@@ -29,6 +29,7 @@ impl Settler for MemorySettler {
             let open = |stored: &Stored| matches!(stored.state, RowState::Pending | RowState::SetAside);
             let found =
                 tables.rows.get(&settlement.row).filter(|stored| stored.lane == settlement.lane && open(stored));
+            let found = found.filter(|stored| settlement.is_for(Some(stored.message.id)));
             let Some(stored) = found.filter(|_| settled.lanes.contains(&settlement.lane)) else { continue };
             match changed(stored.clone(), me, settlement, now) {
                 Some(stored) => tables.put(settlement.row, stored),

@@ -14,13 +14,21 @@ use super::read_sql::now;
 pub(super) const LOCK_LANES: &str = "\
 select lane, term from {lane} force index (primary) where lane in (<lanes>) and owner = '<me>' order by lane lock in share mode";
 
-/// Rows `<ids>` of `<lanes>` that were delivered. This form of `delete` is the one that can be told its index.
+/// Rows `<ids>` of `<lanes>` with `<messages>` that were delivered. This form of `delete` is the one that can be told its
+/// index. A number alone may be another message's by now: a server that was restarted can draw numbers again, while a settle
+/// whose commit was not answered is made again.
 pub(super) const REMOVE: &str = "\
+delete o from {outbox} o force index (primary)
+ where o.id in (<ids>) and o.message_id in (<messages>) and o.lane in (<lanes>) and o.state in (0, 2)";
+
+/// Rows `<ids>` of `<lanes>` that are locked. With the numbers alone as its condition MariaDB walks through a small table, and
+/// waits for what an application is writing.
+pub(super) const REMOVE_LOCKED: &str = "\
 delete o from {outbox} o force index (primary) where o.id in (<ids>) and o.lane in (<lanes>) and o.state in (0, 2)";
 
-/// Rows `<ids>` of `<lanes>` that can be settled, locked, each with its failures so far.
+/// Rows `<ids>` of `<lanes>` that can be settled, locked, each with its message and its failures so far.
 pub(super) const LOCK_ROWS: &str = "\
-select id, errors from {outbox} force index (primary)
+select id, message_id, errors from {outbox} force index (primary)
  where id in (<ids>) and lane in (<lanes>) and state in (0, 2) order by id for update";
 
 /// Rows `<ids>` into the history, after `<attempts>` attempts.

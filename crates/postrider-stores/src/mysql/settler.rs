@@ -4,15 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use postrider_core::{
-    DestinationName, Error, ErrorKind, HeldLane, Lane, Outcome, RelayId, Result, RowId, RowState, Settled, Settlement,
+    DestinationName, Error, ErrorKind, HeldLane, Lane, MessageId, Outcome, RelayId, Result, RowId, RowState, Settled, Settlement,
     Settler, Timestamp,
 };
+
+use uuid::Uuid;
 
 use super::columns::Columns;
 use super::decode::lane;
 use super::found::numbers;
 use super::link::{Link, Work};
-use super::settle_sql::{DEAD, LOCK_LANES, LOCK_ROWS, NOW, REMEMBER, REMOVE, RETRY, SET_ASIDE, SUSPECT};
+use super::settle_sql::{
+    DEAD, LOCK_LANES, LOCK_ROWS, NOW, REMEMBER, REMOVE, REMOVE_LOCKED, RETRY, SET_ASIDE, SUSPECT,
+};
 use crate::History;
 use crate::failures::{appended, micros};
 
@@ -52,20 +56,26 @@ impl MysqlSettler {
         self.record(me, leases, batch).await
     }
 
-    /// Rows that all go; none when one of them was not there: which one it was is only told by looking first.
+    /// Rows that all go; none when one of them was not there, or has its id in another form: which one it was is only told by
+    /// looking first.
     async fn remove(&mut self, me: RelayId, leases: &[HeldLane], batch: &[Settlement]) -> Result<Option<Settled>> {
         let names = self.link.options().names.clone();
         let mut work = self.link.begin("settling").await?;
         let held = fence(&mut work, &names.fill(LOCK_LANES), me, leases, batch).await?;
-        let rows: Vec<i64> = of(&held, batch).map(|one| one.row.0).collect();
+        let rows: Vec<(i64, MessageId)> = of(&held, batch).filter_map(|one| Some((one.row.0, one.message?))).collect();
+        if rows.len() < of(&held, batch).count() {
+            work.undo().await?;
+            return Ok(None);
+        }
         let sql = names.fill(REMOVE).replace("<lanes>", &list(&held));
         let mut removed = 0;
         for some in rows.chunks(MANY) {
-            removed += work.execute_text(&sql.replace("<ids>", &numbers(some.iter().copied()))).await?;
+            let sql = sql.replace("<ids>", &numbers(some.iter().map(|(row, _)| *row)));
+            removed += work.execute_text(&sql.replace("<messages>", &texts(some.iter().map(|(_, id)| *id)))).await?;
         }
         if usize::try_from(removed).unwrap_or(usize::MAX) == rows.len() {
             work.commit().await?;
-            let rows = rows.into_iter().map(RowId).collect();
+            let rows = rows.into_iter().map(|(row, _)| RowId(row)).collect();
             return Ok(Some(Settled { rows, lanes: held.into_iter().collect() }));
         }
         work.undo().await?;
@@ -79,15 +89,17 @@ impl MysqlSettler {
         let held = fence(&mut work, &names.fill(LOCK_LANES), me, leases, batch).await?;
         let wanted: Vec<&Settlement> = of(&held, batch).collect();
         let sql = names.fill(LOCK_ROWS).replace("<lanes>", &list(&held));
-        let mut errors: BTreeMap<i64, Option<String>> = BTreeMap::new();
+        let mut found: BTreeMap<i64, (Option<MessageId>, Option<String>)> = BTreeMap::new();
         for some in wanted.chunks(MANY) {
             let ids = numbers(some.iter().map(|one| one.row.0));
             for row in work.text(&sql.replace("<ids>", &ids)).await? {
                 let columns = Columns::new(row);
-                errors.insert(columns.integer(0).unwrap_or(0), columns.text(1).map(str::to_owned));
+                let message = columns.text(1).and_then(|text| Uuid::parse_str(text).ok()).map(MessageId);
+                found.insert(columns.integer(0).unwrap_or(0), (message, columns.text(2).map(str::to_owned)));
             }
         }
-        let there: Vec<&Settlement> = wanted.into_iter().filter(|one| errors.contains_key(&one.row.0)).collect();
+        let is_there = |one: &&Settlement| found.get(&one.row.0).is_some_and(|(message, _)| one.is_for(*message));
+        let there: Vec<&Settlement> = wanted.into_iter().filter(is_there).collect();
         let now =
             work.query(&names.fill(NOW), ()).await?.into_iter().next().and_then(|row| Columns::new(row).integer(0));
         let now = Timestamp(now.unwrap_or(0));
@@ -98,7 +110,7 @@ impl MysqlSettler {
                 groups.entry(group).or_default().push(id);
                 continue;
             }
-            let before = errors.get(&id).and_then(Option::as_deref);
+            let before = found.get(&id).and_then(|(_, errors)| errors.as_deref());
             alone(&mut work, &names, one, before, me, now).await?;
         }
         for (group, ids) in groups {
@@ -170,10 +182,10 @@ async fn together(work: &mut Work<'_>, names: &super::Names, group: &Group, ids:
     match group {
         Group::Remembered(attempts) => {
             work.execute_text(&fill(REMEMBER).replace("<attempts>", &attempts.to_string())).await?;
-            work.execute_text(&fill(REMOVE)).await?;
+            work.execute_text(&fill(REMOVE_LOCKED)).await?;
         }
         Group::Gone => {
-            work.execute_text(&fill(REMOVE)).await?;
+            work.execute_text(&fill(REMOVE_LOCKED)).await?;
         }
         Group::SetAside(owed, suspicion) => {
             let sql = fill(SET_ASIDE).replace("<owed>", &literal(owed.as_deref()));
@@ -220,6 +232,17 @@ async fn alone(
         Outcome::Delivered | Outcome::Dropped | Outcome::SetAside { .. } | Outcome::Suspected { .. } => {}
     }
     Ok(())
+}
+
+/// Ids as a statement takes them, in the form in which everything of Postrider's writes them.
+fn texts(ids: impl Iterator<Item = MessageId>) -> String {
+    let mut text = String::new();
+    for id in ids {
+        text.push_str(if text.is_empty() { "'" } else { ",'" });
+        text.push_str(&id.to_string());
+        text.push('\'');
+    }
+    text
 }
 
 /// A text as a statement takes it, whatever is in it.

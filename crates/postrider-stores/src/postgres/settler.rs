@@ -9,6 +9,7 @@ use postrider_core::{
 };
 use serde_json::{Value, json};
 use tokio_postgres::types::Type;
+use uuid::Uuid;
 
 use super::decode::get;
 use super::link::{Link, Parameter, Purpose};
@@ -55,16 +56,18 @@ impl PostgresSettler {
     }
 
     /// Records suspicions and nothing else.
-    async fn suspect(&mut self, me: RelayId, leases: &[HeldLane], rows: &[(Lane, RowId, u16)]) -> Result<Settled> {
-        let (lanes, terms) = touched(leases, rows.iter().map(|(lane, ..)| *lane));
-        let ids: Vec<i64> = rows.iter().map(|(_, row, _)| row.0).collect();
-        let suspicions: Vec<i16> = rows.iter().map(|(_, _, n)| number(*n)).collect();
-        let parameters: [Parameter<'_>; 5] = [
+    async fn suspect(&mut self, me: RelayId, leases: &[HeldLane], rows: &[(&Settlement, u16)]) -> Result<Settled> {
+        let (lanes, terms) = touched(leases, rows.iter().map(|(one, _)| one.lane));
+        let ids: Vec<i64> = rows.iter().map(|(one, _)| one.row.0).collect();
+        let suspicions: Vec<i16> = rows.iter().map(|(_, n)| number(*n)).collect();
+        let messages: Vec<Option<Uuid>> = rows.iter().map(|(one, _)| one.message.map(|id| id.0)).collect();
+        let parameters: [Parameter<'_>; 6] = [
             (&me.0, Type::UUID),
             (&lanes, Type::INT2_ARRAY),
             (&terms, Type::INT8_ARRAY),
             (&ids, Type::INT8_ARRAY),
             (&suspicions, Type::INT2_ARRAY),
+            (&messages, Type::UUID_ARRAY),
         ];
         settled(&self.link.query_one("recording suspicion", &self.suspect, &parameters).await?, &[])
     }
@@ -82,6 +85,7 @@ struct Changes {
     failures: Vec<Option<String>>,
     reasons: Vec<Option<i16>>,
     suspicions: Vec<i16>,
+    messages: Vec<Option<Uuid>>,
 }
 
 impl Changes {
@@ -114,6 +118,7 @@ impl Changes {
         self.failures.push((!failures.is_empty()).then(|| unfinished(me, settlement, failures)));
         self.reasons.push(reason);
         self.suspicions.push(number(settlement.suspicion));
+        self.messages.push(settlement.message.map(|id| id.0));
     }
 }
 
@@ -156,9 +161,14 @@ fn number(suspicion: u16) -> i16 {
     i16::try_from(suspicion).unwrap_or(i16::MAX)
 }
 
-fn suspicion(settlement: &Settlement) -> Option<(Lane, RowId, u16)> {
+/// The messages of these, in their order; none where one of them is not known: then the numbers alone decide.
+fn messages<'s>(of: impl Iterator<Item = &'s Settlement>) -> Option<Vec<Uuid>> {
+    of.map(|settlement| settlement.message.map(|id| id.0)).collect()
+}
+
+fn suspicion(settlement: &Settlement) -> Option<(&Settlement, u16)> {
     match settlement.outcome {
-        Outcome::Suspected { suspicion } => Some((settlement.lane, settlement.row, suspicion)),
+        Outcome::Suspected { suspicion } => Some((settlement, suspicion)),
         Outcome::Delivered
         | Outcome::Dropped
         | Outcome::Retry { .. }
@@ -207,15 +217,17 @@ impl Settler for PostgresSettler {
         }
         let (lanes, terms) = touched(leases, batch.iter().map(|settlement| settlement.lane));
         let kept = self.link.options().history == History::Kept;
-        let dropped: Vec<i64> =
-            batch.iter().filter(|one| one.outcome == Outcome::Dropped).map(|settlement| settlement.row.0).collect();
+        let are_dropped = || batch.iter().filter(|one| one.outcome == Outcome::Dropped);
+        let dropped: Vec<i64> = are_dropped().map(|settlement| settlement.row.0).collect();
         let mut before = Settled::default();
         if kept && !dropped.is_empty() {
-            let parameters: [Parameter<'_>; 4] = [
+            let messages = messages(are_dropped());
+            let parameters: [Parameter<'_>; 5] = [
                 (&me.0, Type::UUID),
                 (&lanes, Type::INT2_ARRAY),
                 (&terms, Type::INT8_ARRAY),
                 (&dropped, Type::INT8_ARRAY),
+                (&messages, Type::UUID_ARRAY),
             ];
             before = settled(&self.link.query_one("settling", &self.dropped, &parameters).await?, &dropped)?;
             if dropped.len() == batch.len() {
@@ -235,6 +247,7 @@ impl Settler for PostgresSettler {
         let gone = || batch.iter().filter(|settlement| goes(&settlement.outcome));
         let delivered: Vec<i64> = gone().map(|settlement| settlement.row.0).collect();
         let made: Vec<i32> = gone().map(|settlement| i32::try_from(settlement.attempt.0).unwrap_or(i32::MAX)).collect();
+        let their_messages = messages(gone());
         let mut changes = Changes::default();
         batch.iter().for_each(|settlement| changes.add(me, settlement));
 
@@ -243,15 +256,17 @@ impl Settler for PostgresSettler {
             (&lanes, Type::INT2_ARRAY),
             (&terms, Type::INT8_ARRAY),
             (&delivered, Type::INT8_ARRAY),
+            (&their_messages, Type::UUID_ARRAY),
         ];
         let quiet = changes.ids.is_empty();
         if let Some(span) = Span::of(&delivered).filter(|_| quiet && !kept) {
             parameters.truncate(3);
-            parameters.extend::<[Parameter<'_>; 4]>([
+            parameters.extend::<[Parameter<'_>; 5]>([
                 (&span.first, Type::INT8),
                 (&span.last, Type::INT8),
                 (&span.bits, Type::BYTEA),
                 (&span.count, Type::INT8),
+                (&their_messages, Type::UUID_ARRAY),
             ]);
             return settled(&self.link.query_one_often("settling", &self.span, &parameters).await?, &delivered);
         }
@@ -259,7 +274,7 @@ impl Settler for PostgresSettler {
             parameters.push((&made, Type::INT4_ARRAY));
         }
         if !quiet {
-            parameters.extend::<[Parameter<'_>; 9]>([
+            parameters.extend::<[Parameter<'_>; 10]>([
                 (&changes.ids, Type::INT8_ARRAY),
                 (&changes.states, Type::INT2_ARRAY),
                 (&changes.after, Type::INT8_ARRAY),
@@ -269,6 +284,7 @@ impl Settler for PostgresSettler {
                 (&changes.failures, Type::TEXT_ARRAY),
                 (&changes.reasons, Type::INT2_ARRAY),
                 (&changes.suspicions, Type::INT2_ARRAY),
+                (&changes.messages, Type::UUID_ARRAY),
             ]);
         }
         let answer = if quiet {

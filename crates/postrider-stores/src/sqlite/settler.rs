@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use postrider_core::{
-    DestinationName, HeldLane, Lane, Outcome, RelayId, Result, RowState, Settled, Settlement, Settler, Timestamp,
+    DestinationName, HeldLane, Lane, MessageId, Outcome, RelayId, Result, RowState, Settled, Settlement, Settler, Timestamp,
 };
 use rusqlite::params;
+use uuid::Uuid;
 
 use super::SqliteOptions;
 use super::link::{Done, Link, Statements, Use};
-use super::source::SEQUENCE;
 use crate::History;
 use crate::failures::{appended, micros};
 
@@ -22,7 +22,11 @@ pub(super) const HOLD: Duration = Duration::from_millis(8);
 pub(super) const BREATH: Duration = Duration::from_millis(5);
 
 const HOLDS: &str = r#"select 1 from "{p}lane" where lane = ?1 and owner = ?2 and term = ?3"#;
-const REMOVED: &str = r#"delete from "{p}outbox" where id = ?1 and state in (0, 2)"#;
+/// A number alone may be another message's by now: an application that emptied the outbox made its numbers begin anew.
+const REMOVED: &str = r#"delete from "{p}outbox" where id = ?1 and state in (0, 2) and message_id = ?2"#;
+const REMOVED_WHATEVER_ITS_ID: &str = r#"delete from "{p}outbox" where id = ?1 and state in (0, 2)"#;
+/// As a foreign hand may have written it: in capitals, without hyphens.
+const MESSAGE: &str = r#"select cast(message_id as text) from "{p}outbox" where id = ?1"#;
 const REMEMBER: &str = r#"insert or replace into "{p}delivered"
   (id, message_id, topic, key, content_type, headers, attributes, created_at, attempts, settled_at, payload)
 select id, message_id, topic, key, content_type, headers, attributes, created_at, ?2, ?3, payload
@@ -56,7 +60,6 @@ impl Settler for SqliteSettler {
         let wanted: BTreeSet<Lane> = batch.iter().map(|settlement| settlement.lane).collect();
         let mut leases: Vec<HeldLane> = leases.iter().copied().filter(|held| wanted.contains(&held.lane)).collect();
         let batch = batch.to_vec();
-        let highest = batch.iter().map(|settlement| settlement.row.0).max().unwrap_or(0);
         let settled = self.link.run(move |session| {
             let mut rows = Vec::with_capacity(batch.len());
             let mut rest = batch.as_slice();
@@ -64,10 +67,6 @@ impl Settler for SqliteSettler {
                 let begun = Instant::now();
                 let (held, done) = session.writing("settling", |statements| {
                     let held = still_held(statements, me, &leases)?;
-                    if statements.first(SEQUENCE, [], |row| row.get::<_, i64>(0))?.unwrap_or(0) < highest {
-                        // An application that emptied the outbox made its numbers begin anew: they are of other messages.
-                        return Ok((held, rest.len()));
-                    }
                     let settling = Settling { statements, me, now: statements.now()?, held: &held };
                     let done = settling.some(rest, begun, &mut rows)?;
                     Ok((held, done))
@@ -122,14 +121,26 @@ impl Settling<'_, '_> {
 
     fn one(&self, settlement: &Settlement) -> Done<usize> {
         let (statements, now, id) = (self.statements, self.now.0, settlement.row.0);
+        let is_remembered = settlement.outcome == Outcome::Delivered && statements.options.history == History::Kept;
+        let goes = matches!(settlement.outcome, Outcome::Delivered | Outcome::Dropped);
+        if let Some(message) = settlement.message.filter(|_| goes && !is_remembered) {
+            // Nearly every row: whatever else it may be is only looked for where this one is not there.
+            let removed = statements.execute(REMOVED, params![id, message.to_string()])?;
+            if removed > 0 {
+                return Ok(removed);
+            }
+        }
+        if !self.is_there(settlement)? {
+            return Ok(0);
+        }
         match &settlement.outcome {
             Outcome::Delivered => {
-                if statements.options.history == History::Kept {
+                if is_remembered {
                     statements.execute(REMEMBER, params![id, settlement.attempt.0, now])?;
                 }
-                statements.execute(REMOVED, [id])
+                statements.execute(REMOVED_WHATEVER_ITS_ID, [id])
             }
-            Outcome::Dropped => statements.execute(REMOVED, [id]),
+            Outcome::Dropped => statements.execute(REMOVED_WHATEVER_ITS_ID, [id]),
             Outcome::Retry { after, attempts, waiting_for, progress, failures }
             | Outcome::Forward { after, attempts, waiting_for, progress, failures, .. } => {
                 let reason = match settlement.outcome {
@@ -158,6 +169,15 @@ impl Settling<'_, '_> {
                 statements.execute(DEAD, params![id, attempts, owed, errors, now, reason.code(), tried, state.code()])
             }
         }
+    }
+
+    /// Whether the row is there with the message that is settled.
+    fn is_there(&self, settlement: &Settlement) -> Done<bool> {
+        let found = self.statements.first(MESSAGE, [settlement.row.0], |row| {
+            let text = row.get_ref(0)?.as_bytes_or_null().unwrap_or_default().and_then(|text| std::str::from_utf8(text).ok());
+            Ok(text.and_then(|text| Uuid::parse_str(text).ok()).map(MessageId))
+        })?;
+        Ok(found.is_some_and(|message| settlement.is_for(message)))
     }
 
     /// The errors column of a row that can be settled; none where there is no such row.
@@ -200,6 +220,7 @@ with recursive n (i) as (select 1 union all select i + 1 from n where i < 200) s
         let (after, progress) = (Duration::ZERO, BTreeMap::new());
         Settlement {
             row: RowId(row),
+            message: None,
             lane: Lane(0),
             outcome: Outcome::Retry { after, attempts: 1, waiting_for: None, progress, failures },
             attempt: Attempt(1),

@@ -23,7 +23,7 @@ const STEP_ROWS: i64 = 2_000;
 const MOST_NONSENSE: i64 = 64;
 
 /// The last number that was given: lower than one that was seen where numbers begin anew.
-pub(super) const SEQUENCE: &str = "select seq from sqlite_sequence where name = '{p}outbox'";
+const SEQUENCE: &str = "select seq from sqlite_sequence where name = '{p}outbox'";
 const LAST: &str = r#"select max(id) from "{p}outbox""#;
 
 /// The state is not in the where clause: rows that are passed over count against the limit, which keeps the walk short.

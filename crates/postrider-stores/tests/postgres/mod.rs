@@ -64,7 +64,7 @@ impl Relay {
 }
 
 pub fn settlement(row: &Row, outcome: Outcome) -> Settlement {
-    Settlement { row: row.id, lane: row.lane, outcome, attempt: Attempt(1), suspicion: 0 }
+    Settlement { row: row.id, message: row.message_id(), lane: row.lane, outcome, attempt: Attempt(1), suspicion: 0 }
 }
 
 /// An outbox in a database of its own.

@@ -369,6 +369,7 @@ impl World {
                     self.see(Sight::Fenced);
                     self.relays[place].holder.order(Order::Release(vec![held]));
                 }
+                Note::NumbersCameAgain(held) => self.relays[place].holder.order(Order::Release(vec![held])),
                 Note::SweepFound(rows) => {
                     self.violated("P1", format!("the sweep found {rows} rows that everything else had missed"), vec![]);
                 }

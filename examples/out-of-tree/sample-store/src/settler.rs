@@ -27,6 +27,10 @@ impl Settler for JournalSettler {
         for settlement in batch.iter().filter(|settlement| lanes.contains(&settlement.lane)) {
             let record = tables.rows.get(&settlement.row).filter(|record| record.lane == settlement.lane.0);
             let Some(record) = record.filter(|record| record.is_live()) else { continue };
+            // A table that was emptied draws its numbers again: what became of one message is not recorded of another.
+            if !settlement.is_for(record.columns.id()) {
+                continue;
+            }
             // A row that stands in the batch twice ends once.
             if rows.contains(&settlement.row) {
                 continue;

@@ -29,6 +29,7 @@ mod leaving;
 mod looking;
 mod looking_again;
 mod many_before;
+mod numbers_again;
 mod one_order;
 mod order;
 mod ordering;

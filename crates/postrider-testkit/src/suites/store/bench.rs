@@ -136,7 +136,7 @@ pub fn message(row: &Row) -> &Message {
 
 /// An outcome of a row, after its first attempt.
 pub fn settlement(row: &Row, outcome: Outcome) -> Settlement {
-    Settlement { row: row.id, lane: row.lane, outcome, attempt: Attempt(1), suspicion: 0 }
+    Settlement { row: row.id, message: row.message_id(), lane: row.lane, outcome, attempt: Attempt(1), suspicion: 0 }
 }
 
 /// One failure at the destination `d`.

@@ -112,6 +112,7 @@ macro_rules! store_suite {
                 what_fails_again_after_a_replay_is_recorded
                 the_last_ten_failures_are_kept
                 a_large_batch_is_settled_whole
+                what_becomes_of_a_message_is_never_recorded_of_another_one_that_got_its_number
             }
             waiting {
                 a_retry_is_found_exactly_when_it_is_due

@@ -1,9 +1,10 @@
 //! Outcomes.
 
+use std::slice;
 use std::time::Duration;
 
 use postrider_core::{
-    Attempt, DeadFilter, DeadReason, DestinationName, FailedAttempt, HeldLane, Outcome, Position, Retrying, RowId,
+    Attempt, DeadFilter, DeadReason, DestinationName, FailedAttempt, HeldLane, MessageId, Outcome, Position, Retrying, RowId,
     Settlement, Subject, Term,
 };
 
@@ -184,6 +185,27 @@ pub async fn a_large_batch_is_settled_whole(harness: &dyn StoreHarness) {
     let settled = bench.settle(&batch).await;
     assert_eq!(settled.rows.len(), 1_000);
     assert_eq!(bench.operator.status(1_000).await.unwrap().retrying.value(), 500);
+}
+
+/// A table that was emptied or restored draws its numbers again, while a settle whose answer was lost is made again.
+pub async fn what_becomes_of_a_message_is_never_recorded_of_another_one_that_got_its_number(harness: &dyn StoreHarness) {
+    let mut bench = Bench::new(harness).await;
+    harness.write(&[keyed("a"), keyed("b"), keyed("c")]).await;
+    let rows = bench.read().await;
+    let suspected = Outcome::Suspected { suspicion: 3 };
+    for outcome in [Outcome::Delivered, Outcome::Dropped, retry(Duration::ZERO), SET_ASIDE, suspected, dead()] {
+        let of_another = Settlement { message: Some(MessageId::fresh()), ..settlement(&rows[1], outcome.clone()) };
+        let settled = bench.settle(slice::from_ref(&of_another)).await;
+        assert_eq!((settled.rows, settled.lanes), (vec![], vec![rows[1].lane]), "{outcome:?}: as one that is gone");
+        let others = [&rows[0], &rows[2]].map(|row| settlement(row, retry(Duration::from_secs(60))));
+        let batch = [others[0].clone(), of_another, others[1].clone()];
+        assert_eq!(bench.settle(&batch).await.rows, [rows[0].id, rows[2].id], "{outcome:?}: beside others");
+    }
+    let mut fresh = Bench::new(harness).await;
+    let left = fresh.read_of(&bench.lanes, super::bench::ROOM).await;
+    assert_eq!(left.iter().map(id).collect::<Vec<_>>(), [id(&rows[1])], "it is as it was");
+    let by_number_alone = Settlement { message: None, ..settlement(&rows[1], Outcome::Delivered) };
+    assert_eq!(bench.settle(&[by_number_alone]).await.rows, [rows[1].id], "where the id cannot be read");
 }
 
 async fn explain(bench: &mut Bench, row: &postrider_core::Row) -> postrider_core::RowView {

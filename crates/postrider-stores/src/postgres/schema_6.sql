@@ -1,0 +1,2 @@
+-- The functions of the inbox alone, which inbox.sql makes anew: claims, cursors, tokens and keys wait 5 s at most, a token that is
+-- younger than a snapshot is not missed, and nothing is forgotten before somebody asks for it.
