@@ -76,6 +76,41 @@ async fn a_backlog_is_read_while_a_transaction_from_before_it_is_open() {
     assert_eq!((seen.len(), of_key), (52, vec!["early".to_owned(), "later".to_owned()]));
 }
 
+/// A statement of many rows draws all of its numbers first.
+#[tokio::test]
+async fn what_one_long_statement_writes_behind_the_end_of_the_reading_is_found_when_it_commits() {
+    const ROWS: usize = 30_000;
+    let outbox = Outbox::fresh().await;
+    let trigger = "create trigger slow after insert on postrider_outbox for each row do sleep(0.0001)";
+    outbox.sql(trigger).await;
+    let (mut long, mut quick) = (outbox.connection().await, outbox.connection().await);
+    let rows: Vec<String> = (0..ROWS).map(|n| format!("('t', 'k{n}', 'x')")).collect();
+    let insert_all = format!("insert into postrider_outbox (topic, `key`, payload) values {}", rows.join(", "));
+    long.query_drop("begin").await.unwrap();
+    let writing = tokio::spawn(async move {
+        long.query_drop(insert_all).await.unwrap();
+        long
+    });
+    let mut looks = outbox.connection().await;
+    looks.query_drop("set session transaction isolation level read uncommitted").await.unwrap();
+    mysql::until("the first rows", async || {
+        let count: Option<usize> = looks.query_first("select count(*) from postrider_outbox").await.unwrap();
+        count.is_some_and(|count| count > 500)
+    })
+    .await;
+    insert(&mut quick, "other", "quick").await;
+    let mut relay = Relay::joined(&outbox.store).await;
+    assert_eq!(payloads(&relay.read_all().await), ["quick"]);
+    assert!(!writing.is_finished(), "it was read while the statement was under way");
+    let mut long = writing.await.unwrap();
+    long.query_drop("commit").await.unwrap();
+    insert(&mut quick, "k5000", "later").await;
+    let found = relay.read_all().await;
+    assert_eq!(found.len(), ROWS + 1);
+    let of_key = found.iter().filter(|row| row.key().is_some_and(|key| key.as_str() == "k5000"));
+    assert_eq!(of_key.map(payload).collect::<Vec<_>>(), ["x", "later"]);
+}
+
 #[tokio::test]
 async fn what_is_rolled_back_is_never_read_and_stops_nothing() {
     let outbox = Outbox::fresh().await;

@@ -5,8 +5,11 @@
 //! leaves in one of three ways: its row is seen; its row was physically there, uncommitted, and is there no more, so it
 //! was rolled back; or no row was ever there for longer than an insert can wait between drawing its number and writing
 //! its row, so its statement failed.
+//!
+//! A statement of many rows draws its numbers first, all of them or the next few thousand, and writes row by row. What it has
+//! not written yet stands right behind the last row that it has: such numbers wait as long as that row is in flight.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 /// The most ranges of one statement: neighbours are asked for together, and what lies between is passed over.
@@ -60,33 +63,49 @@ impl Gaps {
         self.bound();
     }
 
+    /// Notes the numbers right behind rows in flight at which nothing is: of `present`, which ascends and ends with the last
+    /// row up to `upto`, those that were not seen are in flight.
+    pub(super) fn note_reserved(&mut self, present: &[i64], seen: &BTreeSet<i64>, upto: i64, now: Instant) {
+        let next = present.iter().skip(1).copied().chain([upto.saturating_add(1)]);
+        for (&id, next) in present.iter().zip(next).filter(|(id, _)| !seen.contains(id)) {
+            self.cut(id.saturating_add(1), next - 1);
+            self.add(id.saturating_add(1), next - 1, now, false);
+        }
+        self.bound();
+    }
+
     /// Forgets a number: its row was seen.
     pub(super) fn seen(&mut self, id: i64) {
         self.cut(id, id);
     }
 
     /// Takes in what was physically there, which ascends, among the numbers up to `upto`: numbers that were rolled back
-    /// are forgotten, and so are those at which nothing was ever found for this long.
+    /// are forgotten, and so are those at which nothing was ever found for this long, but for what stands right behind a row in
+    /// flight.
     pub(super) fn probed(&mut self, present: &[i64], upto: i64, now: Instant, patience: Duration) {
         let mut after = BTreeMap::new();
+        let mut in_flight_upto = None;
         for (&first, &gap) in &self.0 {
             let from = present.partition_point(|id| *id < first);
             let to = present.partition_point(|id| *id <= gap.last.min(upto));
             let mut next = first;
-            let absent = |from: i64, to: i64, after: &mut BTreeMap<i64, Gap>| {
+            let absent = |from: i64, to: i64, in_flight_upto: Option<i64>, after: &mut BTreeMap<i64, Gap>| {
+                let is_reserved = !gap.flying && in_flight_upto == Some(from - 1);
+                let noticed = if is_reserved { now } else { gap.noticed };
                 // What lies behind the end of the look was not looked at.
-                let gone = gap.flying || now.saturating_duration_since(gap.noticed) >= patience;
+                let gone = gap.flying || now.saturating_duration_since(noticed) >= patience;
                 let from = if gone { from.max(upto.saturating_add(1)) } else { from };
                 if from <= to {
-                    after.insert(from, Gap { last: to, ..gap });
+                    after.insert(from, Gap { last: to, noticed, ..gap });
                 }
             };
             for (start, end) in runs(present.get(from..to).unwrap_or_default().iter().copied()) {
-                absent(next, start - 1, &mut after);
+                absent(next, start - 1, in_flight_upto, &mut after);
                 after.insert(start, Gap { last: end, noticed: gap.noticed, flying: true });
                 next = end.saturating_add(1);
+                in_flight_upto = Some(end);
             }
-            absent(next, gap.last, &mut after);
+            absent(next, gap.last, in_flight_upto, &mut after);
         }
         self.0 = after;
     }
@@ -210,7 +229,31 @@ mod tests {
         gaps.probed(&[3], i64::MAX, then + PATIENCE / 2, PATIENCE);
         assert_eq!(all(&gaps), [(2, 2), (3, 3), (5, 7), (9, 10)], "4 and 8 were rolled back");
         gaps.probed(&[3, 6], i64::MAX, then + PATIENCE, PATIENCE);
-        assert_eq!(all(&gaps), [(3, 3), (6, 6)], "a transaction may stay open as long as it wants");
+        let behind = [(7, 7)];
+        assert_eq!(all(&gaps)[..2], [(3, 3), (6, 6)], "a transaction may stay open as long as it wants");
+        assert_eq!(all(&gaps)[2..], behind, "and the statement that wrote 6 may go on");
+        gaps.probed(&[3], i64::MAX, then + PATIENCE, PATIENCE);
+        assert_eq!(all(&gaps), [(3, 3), (7, 7)], "6 was rolled back");
+        gaps.probed(&[3], i64::MAX, then + PATIENCE * 2, PATIENCE);
+        assert_eq!(all(&gaps), [(3, 3)], "and nothing is written behind it any more");
+    }
+
+    #[test]
+    fn what_a_statement_has_drawn_and_not_written_yet_waits_behind_its_last_row() {
+        let (mut gaps, then) = (Gaps::default(), Instant::now());
+        let (present, seen) = ([3, 4, 10, 11, 20], BTreeSet::from([3, 11]));
+        gaps.note_flying([4, 10, 20], then);
+        gaps.note_reserved(&present, &seen, 30, then);
+        assert_eq!(all(&gaps), [(4, 4), (5, 9), (10, 10), (20, 20), (21, 30)], "behind 11 nobody writes");
+        let mut later = then;
+        for last in 21..26 {
+            later += PATIENCE;
+            let present: Vec<i64> = [4, 10].into_iter().chain(20..=last).collect();
+            gaps.probed(&present, i64::MAX, later, PATIENCE);
+            assert!(gaps.contains(30), "it is at {last}");
+        }
+        gaps.probed(&[4], i64::MAX, later + PATIENCE, PATIENCE);
+        assert_eq!(all(&gaps), [(4, 4), (5, 9)], "those of a statement that failed leave");
     }
 
     #[test]

@@ -204,7 +204,8 @@ impl MysqlSource {
         Ok(true)
     }
 
-    /// Notes rows that are there, not committed, and were passed over.
+    /// Notes rows that are there, not committed, and were passed over, and the numbers behind them that their statements may
+    /// still write.
     async fn note_in_flight(
         &mut self,
         cohort: &mut Cohort,
@@ -218,14 +219,18 @@ impl MysqlSource {
         if upto <= from || !holes {
             return Ok(());
         }
-        let mut after = from;
+        let (mut after, mut last_before) = (from, None);
         loop {
-            let present = self.present(&[(after.saturating_add(1), upto)]).await?;
+            let mut present = self.present(&[(after.saturating_add(1), upto)]).await?;
+            let is_all = present.len() < MOST_PRESENT;
             cohort.gaps.note_flying(present.iter().copied().filter(|id| !seen.contains(id)), now);
-            match present.last() {
-                Some(last) if present.len() == MOST_PRESENT => after = *last,
-                _ => return Ok(()),
+            present.splice(0..0, last_before);
+            let Some(&last) = present.last() else { return Ok(()) };
+            cohort.gaps.note_reserved(&present, &seen, if is_all { upto } else { last }, now);
+            if is_all {
+                return Ok(());
             }
+            (after, last_before) = (last, Some(last));
         }
     }
 
