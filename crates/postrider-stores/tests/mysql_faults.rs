@@ -129,7 +129,9 @@ async fn what_a_server_writes_after_a_restart_with_a_lower_auto_increment_is_fou
     let insert = "insert into postrider_outbox (topic, `key`, payload) values ('t', 'a', 'one'), ('t', 'a', 'two')";
     server.sql(&database, insert).await.unwrap();
     // As one whose commit was not answered before the restart.
-    assert_eq!(relay.settle(&rows, Outcome::Delivered).await.rows, [], "those numbers have other messages now");
+    for some in [&rows[..2], &rows[..]] {
+        assert_eq!(relay.settle(some, Outcome::Delivered).await.rows, [], "those numbers have other messages now");
+    }
     let found = found_again(&mut relay, 2).await;
     assert_eq!((payloads(&found), ids(&found)), (vec!["one".to_owned(), "two".to_owned()], ids(&rows[..2])));
     assert_eq!(relay.settle(&found, Outcome::Delivered).await.rows.len(), 2);
