@@ -162,7 +162,14 @@ fn outgoing(row: &Row, held: &[HeldLane]) -> Option<Outgoing> {
 }
 
 fn delivered(row: &Row) -> Settlement {
-    Settlement { row: row.id, message: row.message_id(), lane: row.lane, outcome: Outcome::Delivered, attempt: Attempt(1), suspicion: 0 }
+    Settlement {
+        row: row.id,
+        message: row.message_id(),
+        lane: row.lane,
+        outcome: Outcome::Delivered,
+        attempt: Attempt(1),
+        suspicion: 0,
+    }
 }
 
 fn panicked(error: tokio::task::JoinError) -> Error {

@@ -332,7 +332,14 @@ pub(crate) mod tests {
         let attempt = Attempt(1);
         let ends = rows.iter().zip(ends.iter().cloned());
         let settlements: Vec<_> = ends
-            .map(|(row, outcome)| Settlement { row: row.id, message: row.message_id(), lane: row.lane, outcome, attempt, suspicion: 0 })
+            .map(|(row, outcome)| Settlement {
+                row: row.id,
+                message: row.message_id(),
+                lane: row.lane,
+                outcome,
+                attempt,
+                suspicion: 0,
+            })
             .collect();
         store.settler().await.unwrap().settle(me, &lanes, &settlements).await.unwrap();
         store.advance(Duration::from_secs(3_600));

@@ -203,11 +203,20 @@ impl ForgetKeys {
 #[derive(Debug, Clone)]
 pub struct Texts {
     /// Inserts the row where there is none.
-    pub insert: String,
+    pub insert: Insert,
     /// What is stored, the last commit of others included.
     pub look: String,
     /// The next epoch, where it is still the one before and there is no answer.
     pub take_over: String,
+}
+
+/// How a row is inserted, and how the statement tells whether it was.
+#[derive(Debug, Clone)]
+pub enum Insert {
+    /// By the rows that it changed.
+    Statement(String),
+    /// By its answer, 1 or 0.
+    Function(String),
 }
 
 /// Looks at a key with `first`, and goes on from what is there, or begins with it.
@@ -222,13 +231,17 @@ pub fn look(first: String, begin: Begin, texts: Texts) -> Turn<Beginning> {
 pub fn insert(begin: Begin, texts: Texts) -> Turn<Beginning> {
     let Begun::Started(epoch) = begin.decided(None) else { return Turn::Done(Beginning::Contended) };
     let values = begin.inserted(epoch);
-    Turn::change(texts.insert.clone(), values, move |inserted| match inserted {
-        0 => Turn::key(texts.look.clone(), begin.name.values(), move |found| match found {
+    let then = move |is_inserted: bool, begin: Begin, texts: Texts| match is_inserted {
+        false => Turn::key(texts.look.clone(), begin.name.values(), move |found| match found {
             Some(found) => go_on(begin, texts, found),
             None => Turn::Done(Beginning::Contended),
         }),
-        _ => Turn::Done(Beginning::By(Begun::Started(epoch))),
-    })
+        true => Turn::Done(Beginning::By(Begun::Started(epoch))),
+    };
+    match texts.insert.clone() {
+        Insert::Statement(sql) => Turn::change(sql, values, move |inserted| then(inserted > 0, begin, texts)),
+        Insert::Function(sql) => Turn::number(sql, values, move |inserted| then(inserted == Some(1), begin, texts)),
+    }
 }
 
 /// Goes on from what is stored of a key.

@@ -1,5 +1,7 @@
 //! What an inbox is asked, and what it answers, whichever database it is in.
 
+use std::time::Duration;
+
 pub use postrider_core::Forgotten;
 use postrider_core::receiving::{Advance, Numbering, Sequence};
 use postrider_core::{Message, MessageId};
@@ -118,6 +120,9 @@ impl Refused {
     }
 }
 
+/// What is kept for longer is kept for ever: databases cannot count much further back.
+const CENTURY: Duration = Duration::from_secs(36_525 * 86_400);
+
 /// A round of forgetting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Forget {
@@ -128,8 +133,9 @@ pub struct Forget {
 }
 
 impl Forget {
-    /// A round that forgets what was handled longer ago than `keep`, at most so many records of either kind.
-    pub fn after(keep: std::time::Duration, at_most: u32) -> Self {
-        Self { keep_ms: i64::try_from(keep.as_millis()).unwrap_or(i64::MAX), at_most }
+    /// A round that forgets what was handled longer ago than `keep`, a century at most, and at most so many records of either
+    /// kind.
+    pub fn after(keep: Duration, at_most: u32) -> Self {
+        Self { keep_ms: i64::try_from(keep.min(CENTURY).as_millis()).unwrap_or(i64::MAX), at_most }
     }
 }

@@ -234,6 +234,9 @@ impl Inbox {
     ///
     /// Where a relay runs on the database it does this by itself (`inbox.keep`, `RelayBuilder::inbox`).
     ///
+    /// On MySQL and MariaDB a round waits for claims that are open, and new ones queue behind it: say `set session
+    /// innodb_lock_wait_timeout = 1` on its connection first.
+    ///
     /// # Errors
     /// As for any statement; `keep` is a second or more on PostgreSQL.
     pub fn forget<T: Receive>(&self, tx: T, keep: Duration) -> T::Received<Forgotten> {

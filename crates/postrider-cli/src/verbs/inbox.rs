@@ -266,8 +266,8 @@ impl Show {
         }
         if !self.json {
             output::print(
-                "next: look whether its effect is there. If it is, `postrider inbox discard --id ID`; if not, handle it \
-                 under a fresh id first (docs/exactly-once.md, \"What was refused\")",
+                "next: look whether its effect is there. If it is, `postrider inbox discard --consumer NAME --id ID`; if \
+                 not, handle it under a fresh id first (docs/exactly-once.md, \"What was refused\")",
             )?;
         }
         Ok(Exit::Good)

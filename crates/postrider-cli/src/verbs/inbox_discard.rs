@@ -1,5 +1,6 @@
 //! Discarding refused messages: counted first, confirmed, in small transactions.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use clap::Args;
@@ -25,7 +26,7 @@ pub(crate) struct Discard {
     /// Count, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Needed unless single messages are named with --id
+    /// Needed unless single messages are named with --id, of one consumer
     #[arg(long, short)]
     yes: bool,
     /// Print JSON
@@ -42,7 +43,10 @@ impl Discard {
         if total == 0 {
             return self.nothing();
         }
-        if self.dry_run || !(self.yes || self.filter.names_messages()) {
+        // What one consumer handled another one may not have: an id alone names the message of each.
+        let consumers: BTreeSet<&str> = groups.iter().map(|group| group.consumer.as_str()).collect();
+        let is_plain = self.filter.names_messages() && consumers.len() == 1;
+        if self.dry_run || !(self.yes || is_plain) {
             if self.json {
                 output::json::print(&json!({ "dry_run": true, "matching": total }))?;
             } else {
@@ -51,10 +55,12 @@ impl Discard {
             return if self.dry_run {
                 Ok(Exit::Good)
             } else {
-                Err(Failure::refused(
-                    format!("{total} refused messages match and nothing was changed"),
-                    "repeat `postrider inbox discard` with --yes",
-                ))
+                let next = if self.filter.names_messages() {
+                    "several consumers refused it: name one of them with --consumer, or repeat it with --yes for all"
+                } else {
+                    "repeat `postrider inbox discard` with --yes"
+                };
+                Err(Failure::refused(format!("{total} refused messages match and nothing was changed"), next))
             };
         }
         let ids = remove(&mut *operator, &filter, started).await?;

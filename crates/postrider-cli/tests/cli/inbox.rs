@@ -92,6 +92,25 @@ fn refused_messages_are_discarded_when_that_is_confirmed() {
     assert_eq!(place.on(&["inbox", "--json"]).good().json()["consumers"][0]["refused"], 0);
 }
 
+/// What one consumer handled, the other may not have.
+#[test]
+fn a_message_that_two_consumers_refused_is_discarded_for_the_one_that_is_named() {
+    let place = Place::migrated();
+    let (mut connection, inbox) = (application(&place), Inbox::new());
+    let message = Message::new("orders.placed", "order a");
+    let id = message.id.to_string();
+    let tx = connection.transaction().unwrap();
+    for consumer in ["billing", "shipping"] {
+        inbox.refuse(&tx, consumer, message.clone(), "older than what is remembered").unwrap();
+    }
+    tx.commit().unwrap();
+    let run = place.on(&["inbox", "discard", "--id", &id]);
+    run.ends(3).says(&["2 refused messages match and nothing was changed", "--consumer"]);
+    place.on(&["inbox", "discard", "--id", &id, "--consumer", "billing"]).good();
+    assert_eq!(place.on(&["inbox", "list", "--json"]).good().json()["total"], 1);
+    place.on(&["inbox", "discard", "--id", &id]).good();
+}
+
 #[test]
 fn a_relay_forgets_what_its_configuration_says_and_counts_it() {
     let place = Place::migrated();

@@ -46,10 +46,11 @@ insert into {inbox_refused} (message_id, consumer, reason, topic, `key`, content
 values (?, ?, ?, ?, ?, ?, ?, ?)
     on duplicate key update times = times + 1";
 
-/// The first id of the moment that lies so many milliseconds back. What it was is never lowered: what is gone is gone.
+/// The first id of the moment that lies so many milliseconds back, or of the year 1970: no id is older. What it was is never
+/// lowered: what is gone is gone.
 const RAISE: &str = "\
 update {inbox_span} set oldest = greatest(oldest, concat(insert(lpad(lower(hex(
-         timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)) div 1000 - ?)), 12, '0'), 9, 0, '-'),
+         greatest(timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)) div 1000 - ?, 0))), 12, '0'), 9, 0, '-'),
        '-0000-0000-000000000000'))
  where one = 1";
 

@@ -7,7 +7,7 @@ use postrider_core::Forgotten;
 
 use super::Names;
 use crate::dialog::{Turn, Value};
-use crate::keys::{self, Answer, Begin, Beginning, ForgetKey, ForgetKeys, Release, StoredAnswer, Texts};
+use crate::keys::{self, Answer, Begin, Beginning, ForgetKey, ForgetKeys, Insert, Release, StoredAnswer, Texts};
 
 const INSERT: &str = "\
 insert ignore into {idempotency} (caller, operation, `key`, fingerprint, epoch, leased_until)
@@ -49,7 +49,7 @@ delete from {idempotency}
 /// Whether a request may begin.
 pub fn begin(names: &Names, begin: Begin) -> Turn<Beginning> {
     let [insert, first, look, take_over] = [INSERT, LOOK, LOOK_AGAIN, TAKE_OVER].map(|sql| names.fill(sql));
-    let texts = Texts { insert, look, take_over };
+    let texts = Texts { insert: Insert::Statement(insert), look, take_over };
     keys::look(first, begin, texts)
 }
 

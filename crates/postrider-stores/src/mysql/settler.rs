@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use postrider_core::{
-    DestinationName, Error, ErrorKind, HeldLane, Lane, MessageId, Outcome, RelayId, Result, RowId, RowState, Settled, Settlement,
-    Settler, Timestamp,
+    DestinationName, Error, ErrorKind, HeldLane, Lane, MessageId, Outcome, RelayId, Result, RowId, RowState, Settled,
+    Settlement, Settler, Timestamp,
 };
 
 use uuid::Uuid;
@@ -14,9 +14,7 @@ use super::columns::Columns;
 use super::decode::lane;
 use super::found::numbers;
 use super::link::{Link, Work};
-use super::settle_sql::{
-    DEAD, LOCK_LANES, LOCK_ROWS, NOW, REMEMBER, REMOVE, REMOVE_LOCKED, RETRY, SET_ASIDE, SUSPECT,
-};
+use super::settle_sql::{DEAD, LOCK_LANES, LOCK_ROWS, NOW, REMEMBER, REMOVE, REMOVE_LOCKED, RETRY, SET_ASIDE, SUSPECT};
 use crate::History;
 use crate::failures::{appended, micros};
 

@@ -21,24 +21,8 @@ pub const NO_PARTITION: &str = "23514";
 
 const FIRST_SEEN: &str = "select {first_seen}($2::text, $1::text::uuid)::integer::bigint as answer";
 
-/// Goes on where the last message is the one before; a gap and a repeat change nothing.
-const ADVANCE_GAPLESS: &str = "\
-update {inbox_cursor} set sequence = $4::bigint
- where consumer = $1::text and source = $2::text and part = $3::bigint and sequence = $4::bigint - 1";
-
-/// Goes on where the last message is an earlier one; a repeat changes nothing.
-const ADVANCE_RISING: &str = "\
-update {inbox_cursor} set sequence = $4::bigint
- where consumer = $1::text and source = $2::text and part = $3::bigint and sequence < $4::bigint";
-
-/// Waits for whoever is about to advance.
-const LAST: &str = "\
-select sequence as answer from {inbox_cursor}
- where consumer = $1::text and source = $2::text and part = $3::bigint for no key update";
-
-const BEGIN: &str = "\
-insert into {inbox_cursor} (consumer, source, part, sequence) values ($1::text, $2::text, $3::bigint, $4::bigint)
-    on conflict do nothing";
+const ADVANCE: &str = "\
+select {inbox_advance}($1::text, $2::text, $3::bigint, $4::bigint, $5::bigint = 1) as answer";
 
 /// Keeps a refused message; one that was refused before is counted.
 const REFUSE: &str = "\
@@ -68,26 +52,14 @@ pub fn first_seen(names: &Names, claim: Claim) -> Turn<Claimed> {
 
 /// Records how far a consumer came in a source that delivers in order.
 pub fn advance(names: &Names, place: Place) -> Turn<Advanced> {
-    let update = match place.numbering {
-        Numbering::Gapless => ADVANCE_GAPLESS,
-        Numbering::Rising => ADVANCE_RISING,
-    };
-    let (last, begin) = (names.fill(LAST), names.fill(BEGIN));
-    Turn::change(names.fill(update), place.values(), move |changed| match changed {
-        0 => Turn::number(last, place.key(), move |last| begun(begin, &place, last)),
-        _ => Turn::Done(Advanced::By(Advance::Next)),
-    })
-}
-
-fn begun(begin: String, place: &Place, last: Option<i64>) -> Turn<Advanced> {
-    match (last, place.after(last)) {
-        (None, _) => Turn::change(begin, place.values(), |changed| match changed {
-            0 => Turn::Done(Advanced::Contended),
-            _ => Turn::Done(Advanced::By(Advance::Next)),
-        }),
+    let mut values = place.values();
+    values.push(Value::Number((place.numbering == Numbering::Gapless).into()));
+    Turn::number(names.fill(ADVANCE), values, move |last| match (last, place.after(last)) {
+        (None, _) => Turn::Done(Advanced::By(Advance::Next)),
+        // Somebody else went back in the same moment.
         (Some(_), Advance::Next) => Turn::Done(Advanced::Contended),
         (Some(_), how) => Turn::Done(Advanced::By(how)),
-    }
+    })
 }
 
 /// Keeps a message that was refused.

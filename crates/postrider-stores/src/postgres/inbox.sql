@@ -20,21 +20,28 @@ returns setof record language sql stable as $inbox_partitions$
 $inbox_partitions$;
 
 -- Makes the partitions of the time to come, as far ahead as `keep`. Attaching one stops nobody.
+--
+-- It waits for another one that is at it only where the present itself has no partition yet: that one's are seen when its
+-- transaction has ended.
 create or replace function {inbox_ahead}() returns void language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp set client_min_messages = warning as $inbox_ahead$
 declare
   span  {inbox_span};
   name  text;
+  floor timestamptz;
   until timestamptz;
 begin
-  select * into span from {inbox_span} where one for update skip locked;
+  select * into span from {inbox_span} where one and newest <= clock_timestamp() for update;
+  if not found then
+    select * into span from {inbox_span} where one for update skip locked;
+  end if;
   if not found then
     return; -- somebody else is at it
   end if;
-  -- After a long rest, nothing is made for what would be too old at once.
-  span.newest := greatest(span.newest, {inbox_floor}(span.keep, span.period));
+  floor := {inbox_floor}(span.keep, span.period);
   while span.newest < clock_timestamp() + span.keep loop
-    until := span.newest + span.period;
+    -- What lies further back than what is kept shares one: the time before the first one, and that of a long rest.
+    until := case when span.newest < floor then floor else span.newest + span.period end;
     name := '<prefix>inbox_p' || extract(epoch from span.newest)::bigint || '_' || extract(epoch from until)::bigint;
     execute format('create table {schema}.%I (like {inbox} including all)', name);
     execute format('alter table {inbox} attach partition {schema}.%I for values from (%L) to (%L)', name,
@@ -86,14 +93,10 @@ begin
         exit;
       end;
     end loop;
-    span.newest := greatest(span.newest, {inbox_floor}(keep, period));
-    if not exists (select from {inbox_partitions}()) then
-      span.oldest := span.newest;
-    end if;
   end if;
   update {inbox_span} s
-     set oldest = span.oldest, newest = span.newest, keep = round.keep, period = round.period
-   where one and (s.oldest, s.newest, s.keep, s.period) <> (span.oldest, span.newest, round.keep, round.period);
+     set newest = span.newest, keep = round.keep, period = round.period
+   where one and (s.newest, s.keep, s.period) <> (span.newest, round.keep, round.period);
   perform {inbox_ahead}();
   for part in select * from {inbox_partitions}() where ends <= clock_timestamp() - keep order by begins loop
     begin
@@ -126,6 +129,9 @@ $inbox_forget$;
 --
 -- A claim waits for another one of the same message that is not committed yet, 5 s at most (55P03). Where the snapshot of the
 -- transaction is older than the other claim's commit, that is a serialization failure (40001): run the transaction again.
+--
+-- It is called by a statement of its own: one that locks rows may evaluate its conditions anew behind another transaction, and
+-- the second evaluation of a claim is a repeat.
 create or replace function {first_seen}(consumer text, message_id uuid) returns boolean
 language plpgsql volatile set lock_timeout = '5s' as $first_seen$
 declare
@@ -149,32 +155,93 @@ begin
       detail = format('What was handled before %s is forgotten: it may be a repeat.', span.oldest),
       hint = 'Roll back, keep the message for a person, and acknowledge it.';
   end if;
-  if message_id >= {inbox_bound}(span.newest) then
-    -- Nobody has kept the inbox for long.
+  if message_id >= {inbox_bound}(span.newest - span.keep / 2) then
+    -- Nobody has kept the inbox for long: made before they are needed, partitions keep no claim waiting.
     perform {inbox_ahead}();
     select * into strict span from {inbox_span} where one;
-  end if;
-  if message_id >= {inbox_bound}(span.newest) then
-    raise exception using errcode = 'PR011', message = format('message %s comes from the future', message_id),
-      detail = format('The inbox has partitions until %s.', span.newest),
-      hint = 'Check the clock of its sender; roll back, and let it come again.';
+    if message_id >= {inbox_bound}(span.newest) then
+      raise exception using errcode = 'PR011', message = format('message %s comes from the future', message_id),
+        detail = format('The inbox has partitions until %s.', span.newest),
+        hint = 'Check the clock of its sender; roll back, and let it come again.';
+    end if;
   end if;
   insert into {inbox} (message_id, consumer) values (message_id, consumer) on conflict do nothing;
   return found;
 end $first_seen$;
 
--- All three run as the owner of the tables.
+-- Takes the token of a message in the caller's transaction; false when there is none: the message was handled before.
+--
+-- It waits for another one that is about to take it, 5 s at most (55P03). A token that is younger than the snapshot of the
+-- transaction, or was taken since, is a serialization failure (40001): run the transaction again. A delete does not meet the
+-- first of these two, and an insert does.
+create or replace function {take_token}(consumer text, message_id uuid) returns boolean
+language plpgsql volatile set lock_timeout = '5s' as $take_token$
+begin
+  delete from {inbox_token} t where t.message_id = $2 and t.consumer = $1;
+  if found then
+    return true;
+  end if;
+  if current_setting('transaction_isolation') in ('repeatable read', 'serializable') then
+    insert into {inbox_token} (message_id, consumer) values ($2, $1) on conflict do nothing;
+    delete from {inbox_token} t where t.message_id = $2 and t.consumer = $1;
+  end if;
+  return false;
+end $take_token$;
+
+-- Lets a consumer handle a message once, in the caller's transaction; false when that was so already. It waits for another one
+-- that issues the same token, 5 s at most (55P03).
+create or replace function {issue_token}(consumer text, message_id uuid) returns boolean
+language plpgsql volatile set lock_timeout = '5s' as $issue_token$
+begin
+  insert into {inbox_token} (message_id, consumer) values ($2, $1) on conflict do nothing;
+  return found;
+end $issue_token$;
+
+-- Records how far a consumer came in a source that delivers in order, in the caller's transaction: null where the message is
+-- the next one, or else the last one that was handled, with which nothing is changed. It waits for another one that is about
+-- to advance, 5 s at most (55P03).
+create or replace function {inbox_advance}(consumer text, source text, part bigint, sequence bigint, is_gapless boolean)
+returns bigint language plpgsql volatile set lock_timeout = '5s' as $inbox_advance$
+declare
+  last bigint;
+begin
+  loop
+    update {inbox_cursor} c set sequence = $4
+     where c.consumer = $1 and c.source = $2 and c.part = $3
+       and case when $5 then c.sequence = $4 - 1 else c.sequence < $4 end;
+    if found then
+      return null;
+    end if;
+    select c.sequence into last from {inbox_cursor} c
+     where c.consumer = $1 and c.source = $2 and c.part = $3 for no key update;
+    if found then
+      return last;
+    end if;
+    insert into {inbox_cursor} (consumer, source, part, sequence) values ($1, $2, $3, $4) on conflict do nothing;
+    if found then
+      return null;
+    end if;
+  end loop;
+end $inbox_advance$;
+
+-- Begins with the key of a request of which nothing is known; false where somebody else did. It waits for that one's
+-- transaction, 5 s at most (55P03).
+create or replace function {begin_key}(caller text, operation text, key text, fingerprint bytea, epoch bigint, lease interval)
+returns boolean language plpgsql volatile set lock_timeout = '5s' as $begin_key$
+begin
+  insert into {idempotency} (caller, operation, key, fingerprint, epoch, leased_until)
+  values ($1, $2, $3, $4, $5, clock_timestamp() + $6) on conflict do nothing;
+  return found;
+end $begin_key$;
+
+-- These run as the owner of the tables.
 revoke all on function {inbox_ahead}(), {inbox_keep}(interval, interval), {inbox_forget}(integer) from public;
 
+-- What was handled before there were partitions has one, as everything else: nothing is refused that nobody forgot.
 insert into {inbox_span} (oldest, newest) values (to_timestamp(0), to_timestamp(0)) on conflict do nothing;
 do $begin$
 begin
-  if not exists (select from {inbox_partitions}()) then
-    update {inbox_span} s set oldest = b.begins, newest = b.begins
-      from (select date_trunc('day', clock_timestamp() at time zone 'UTC') at time zone 'UTC' - i.keep
-              from {inbox_span} i) b (begins);
-  end if;
-  perform {inbox_keep}();
+  perform {inbox_ahead}();
 end $begin$;
 
 do $before$

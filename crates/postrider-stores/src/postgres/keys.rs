@@ -1,18 +1,18 @@
 //! Keys of requests: what an application asks of them in its own transaction, whichever driver sends it.
 //!
 //! A repeat ends no transaction, and waits for none that has the effect, which holds the row from its answer to its commit: a
-//! key is looked at before its row is inserted, because an insert waits, and what is held is not taken over.
+//! key is looked at before its row is inserted, because an insert waits (5 s at most), and what is held is not taken over, nor
+//! released.
 
 use postrider_core::Forgotten;
 
 use super::Names;
 use crate::dialog::{Turn, Value};
-use crate::keys::{self, Answer, Begin, Beginning, ForgetKey, ForgetKeys, Release, StoredAnswer, Texts};
+use crate::keys::{self, Answer, Begin, Beginning, ForgetKey, ForgetKeys, Insert, Release, StoredAnswer, Texts};
 
 const INSERT: &str = "\
-insert into {idempotency} (caller, operation, key, fingerprint, epoch, leased_until)
-values ($1::text, $2::text, $3::text, $4::bytea, $5::bigint, clock_timestamp() + $6::bigint * interval '1 microsecond')
-    on conflict do nothing";
+select {begin_key}($1::text, $2::text, $3::text, $4::bytea, $5::bigint,
+                   $6::bigint * interval '1 microsecond')::integer::bigint as answer";
 
 const LOOK: &str = "\
 select fingerprint, epoch, (extract(epoch from leased_until) * 1000000)::bigint as leased_until,
@@ -33,7 +33,10 @@ update {idempotency} set status = $1::bigint::smallint, headers = $2::text, body
 
 const RELEASE: &str = "\
 update {idempotency} set leased_until = clock_timestamp()
- where caller = $1::text and operation = $2::text and key = $3::text and epoch = $4::bigint and status is null";
+ where (caller, operation, key) in (
+       select caller, operation, key from {idempotency}
+        where caller = $1::text and operation = $2::text and key = $3::text and epoch = $4::bigint and status is null
+          for update skip locked)";
 
 const FORGET_KEY: &str = "\
 delete from {idempotency} where caller = $1::text and operation = $2::text and key = $3::text and status is not null";
@@ -49,7 +52,7 @@ delete from {idempotency} k using old
 /// Whether a request may begin.
 pub fn begin(names: &Names, begin: Begin) -> Turn<Beginning> {
     let [insert, look, take_over] = [INSERT, LOOK, TAKE_OVER].map(|sql| names.fill(sql));
-    keys::look(look.clone(), begin, Texts { insert, look, take_over })
+    keys::look(look.clone(), begin, Texts { insert: Insert::Function(insert), look, take_over })
 }
 
 /// Stores an answer where the key is still the caller's.

@@ -20,8 +20,9 @@ begin
   for form in select p.oid::regprocedure::text
                 from pg_proc p join pg_namespace n on n.oid = p.pronamespace
                where n.nspname = '<schema>' and p.proname in (
-                 '<prefix>enqueue', '<prefix>uuid7', '<prefix>first_seen', '<prefix>inbox_ahead', '<prefix>inbox_bound',
-                 '<prefix>inbox_floor', '<prefix>inbox_forget', '<prefix>inbox_keep', '<prefix>inbox_partitions')
+                 '<prefix>enqueue', '<prefix>uuid7', '<prefix>first_seen', '<prefix>begin_key', '<prefix>inbox_advance',
+                 '<prefix>inbox_ahead', '<prefix>inbox_bound', '<prefix>inbox_floor', '<prefix>inbox_forget',
+                 '<prefix>inbox_keep', '<prefix>inbox_partitions', '<prefix>issue_token', '<prefix>take_token')
   loop
     execute 'drop function ' || form;
   end loop;

@@ -39,7 +39,8 @@ grant usage on schema {schema} to postrider_receiver;
 grant insert on {inbox}, {inbox_foreign} to postrider_receiver;
 grant select on {inbox_span} to postrider_receiver;
 grant select, insert, update on {inbox_cursor}, {inbox_refused} to postrider_receiver;
-grant select, delete on {inbox_token} to postrider_receiver;
+-- A token that is younger than a snapshot is met by an insert alone.
+grant select, insert, delete on {inbox_token} to postrider_receiver;
 -- Requests with an idempotency key are begun, answered and forgotten by it alone.
 grant select, insert, update, delete on {idempotency} to postrider_receiver;
 grant execute on function {inbox_ahead}(), {inbox_keep}(interval, interval), {inbox_forget}(integer)

@@ -9,19 +9,20 @@ use postrider_core::LaneCount;
 use super::Names;
 
 /// The version of the tables that this library writes and understands.
-pub const VERSION: i32 = 5;
+pub const VERSION: i32 = 6;
 
 /// The lowest version that a build must know to work on tables of [`VERSION`], beside builds of this one. A step that
 /// changes what older relays or writers rely on raises it to its own version.
 pub const COMPATIBLE_FROM: i32 = 1;
 
-/// One step per version. A step that only changes the function of [`ENQUEUE`] says so and has no statement.
-const STEPS: [&str; 5] = [
+/// One step per version. A step that only changes the functions of [`ENQUEUE`] or [`INBOX`] says so and has no statement.
+const STEPS: [&str; 6] = [
     include_str!("schema_1.sql"),
     include_str!("schema_2.sql"),
     include_str!("schema_3.sql"),
     include_str!("schema_4.sql"),
     include_str!("schema_5.sql"),
+    include_str!("schema_6.sql"),
 ];
 
 /// The function as it is now, made anew behind the steps.

@@ -36,10 +36,11 @@ const REFUSE: &str = r#"insert into "{p}inbox_refused" (message_id, consumer, re
 values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
 on conflict do update set times = times + 1"#;
 
-/// The first id of the moment that lies so many milliseconds back. What it was is never lowered: what is gone is gone.
+/// The first id of the moment that lies so many milliseconds back, or of the year 1970: no id is older. What it was is never
+/// lowered: what is gone is gone.
 const RAISE: &str = r#"update "{p}inbox_span" set oldest = max(oldest, (
   select printf('%08x-%04x-0000-0000-000000000000', m.at >> 16, m.at & 65535)
-    from (select cast(round((julianday('now') - 2440587.5) * 86400000) as integer) - ?1 as at) m))"#;
+    from (select max(cast(round((julianday('now') - 2440587.5) * 86400000) as integer) - ?1, 0) as at) m))"#;
 
 /// By the primary key, from its beginning.
 const FORGET: &str = r#"delete from "{p}inbox" where (message_id, consumer) in (

@@ -6,7 +6,7 @@ use postrider_core::Forgotten;
 
 use super::upgrade::named;
 use crate::dialog::{Turn, Value};
-use crate::keys::{self, Answer, Begin, Beginning, ForgetKey, ForgetKeys, Release, StoredAnswer, Texts};
+use crate::keys::{self, Answer, Begin, Beginning, ForgetKey, ForgetKeys, Insert, Release, StoredAnswer, Texts};
 
 const INSERT: &str = r#"insert into "{p}idempotency" (caller, operation, key, fingerprint, epoch, leased_until)
 values (?1, ?2, ?3, ?4, ?5, cast(round((julianday('now') - 2440587.5) * 86400000) as integer) * 1000 + ?6)
@@ -41,7 +41,7 @@ const FORGET: &str = r#"delete from "{p}idempotency" where (caller, operation, k
 /// Whether a request may begin.
 pub fn begin(prefix: &str, begin: Begin) -> Turn<Beginning> {
     let [insert, look, take_over] = [INSERT, LOOK, TAKE_OVER].map(|sql| named(sql, prefix));
-    keys::insert(begin, Texts { insert, look, take_over })
+    keys::insert(begin, Texts { insert: Insert::Statement(insert), look, take_over })
 }
 
 /// Stores an answer where the key is still the caller's.

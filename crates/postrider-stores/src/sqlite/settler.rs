@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use postrider_core::{
-    DestinationName, HeldLane, Lane, MessageId, Outcome, RelayId, Result, RowState, Settled, Settlement, Settler, Timestamp,
+    DestinationName, HeldLane, Lane, MessageId, Outcome, RelayId, Result, RowState, Settled, Settlement, Settler,
+    Timestamp,
 };
 use rusqlite::params;
 use uuid::Uuid;
@@ -174,7 +175,8 @@ impl Settling<'_, '_> {
     /// Whether the row is there with the message that is settled.
     fn is_there(&self, settlement: &Settlement) -> Done<bool> {
         let found = self.statements.first(MESSAGE, [settlement.row.0], |row| {
-            let text = row.get_ref(0)?.as_bytes_or_null().unwrap_or_default().and_then(|text| std::str::from_utf8(text).ok());
+            let text =
+                row.get_ref(0)?.as_bytes_or_null().unwrap_or_default().and_then(|text| std::str::from_utf8(text).ok());
             Ok(text.and_then(|text| Uuid::parse_str(text).ok()).map(MessageId))
         })?;
         Ok(found.is_some_and(|message| settlement.is_for(message)))

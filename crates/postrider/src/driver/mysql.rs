@@ -85,21 +85,6 @@ pub(super) fn not_received(number: Option<u16>, said: impl std::fmt::Display) ->
     told(Error::new(kind, text), number, said).into()
 }
 
-/// The number that stands for an SQLSTATE, where a driver tells no number; 0 for those that stand for many.
-#[cfg(feature = "sea-orm")]
-pub(super) fn number_of_state(sqlstate: &str) -> u16 {
-    match sqlstate {
-        "42S02" => 1146,
-        "42S22" => 1054,
-        "42000" => 1142,
-        "25006" => 1792,
-        "40001" => 1213,
-        "08S01" => 1153,
-        "22001" | "22007" | "22003" => 1366,
-        _ => 0,
-    }
-}
-
 /// The error with what the server said, unless that may quote a value of the message.
 pub(super) fn told(error: Error, number: Option<u16>, said: impl std::fmt::Display) -> Error {
     match number {

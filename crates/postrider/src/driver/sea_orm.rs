@@ -91,9 +91,9 @@ fn asked(backend: DbBackend, statement: dialog::Statement) -> Statement {
 }
 
 fn not_received(backend: DbBackend, error: DbErr) -> InboxError {
-    let (code, said) = told(&error);
+    let Told { code, number, said } = told(&error);
     match backend {
-        DbBackend::MySql => mysql::not_received(code.as_deref().map(mysql::number_of_state), error),
+        DbBackend::MySql => mysql::not_received(number, error),
         DbBackend::Sqlite => sqlite::not_received(code.and_then(|code| code.parse().ok()), said),
         _ => postgres::not_received(code.as_deref(), said),
     }
@@ -121,26 +121,37 @@ fn not_here(what: &str, backend: DbBackend) -> Error {
     Error::new(ErrorKind::Config, what)
 }
 
-/// The code of the database, and what it said.
-fn told(error: &DbErr) -> (Option<String>, String) {
+/// What a database said of an error.
+struct Told {
+    /// Its code, unless the connection failed.
+    code: Option<String>,
+    /// The number of an error of MySQL's, which stands first in its words. Its SQLSTATE stands for many: for a lock that
+    /// somebody else holds as for nearly everything else.
+    number: Option<u16>,
+    said: String,
+}
+
+fn told(error: &DbErr) -> Told {
     let told = match error {
         DbErr::Exec(RuntimeErr::SqlxError(told)) | DbErr::Query(RuntimeErr::SqlxError(told)) => {
             told.as_database_error()
         }
         _ => None,
     };
-    let code = told.and_then(|told| told.code()).map(Into::into);
-    (code, told.map_or_else(|| error.to_string(), |told| told.message().to_owned()))
+    let number =
+        |shown: String| shown.split(|c: char| !c.is_ascii_digit()).next().and_then(|number| number.parse().ok());
+    Told {
+        code: told.and_then(|told| told.code()).map(Into::into),
+        number: told.map(|told| number(told.to_string()).unwrap_or(0)),
+        said: told.map_or_else(|| error.to_string(), |told| told.message().to_owned()),
+    }
 }
 
 fn refused(outbox: &Outbox, backend: DbBackend, error: DbErr) -> Error {
-    let (code, said) = told(&error);
+    let Told { code, number, said } = told(&error);
     match backend {
         DbBackend::MySql => match mysql::names(outbox) {
-            Ok(names) => {
-                let number = code.as_deref().map(mysql::number_of_state);
-                mysql::told(mysql::refused(&names, number), number, &error)
-            }
+            Ok(names) => mysql::told(mysql::refused(&names, number), number, &error),
             Err(error) => error,
         },
         DbBackend::Sqlite => {

@@ -94,6 +94,8 @@ macro_rules! every_inbox_case {
         consumers_and_tenants_see_every_message_once_each,
         an_id_without_a_time_is_recorded_too,
         what_is_kept_is_remembered_and_what_is_older_is_refused,
+        nothing_is_too_old_that_nobody_forgot,
+        what_is_kept_for_ever_is_never_forgotten,
         a_token_is_taken_once_and_is_back_when_that_is_rolled_back,
         a_token_counts_for_its_consumer_and_its_message,
         a_token_whose_sender_rolls_back_was_never_issued,
@@ -168,6 +170,26 @@ pub async fn what_is_kept_is_remembered_and_what_is_older_is_refused(driver: &im
     assert_eq!(told_by(driver, vec![Question::Seen("billing", id)], End::Commit).await, [REPEAT]);
     let old = driver.receive(vec![Question::Seen("billing", made_at(1_600_000_000))], End::Rollback).await;
     assert!(matches!(old[..], [Err(InboxError::TooOld)]), "{old:?}");
+}
+
+pub async fn nothing_is_too_old_that_nobody_forgot(driver: &impl Receiver) {
+    for second in [1, 1_600_000_000] {
+        let old = vec![Question::Seen("billing", made_at(second)); 2];
+        assert_eq!(told_by(driver, old, End::Commit).await, [FIRST, REPEAT], "of {second}");
+    }
+}
+
+/// Longer than clocks count back.
+pub async fn what_is_kept_for_ever_is_never_forgotten(driver: &impl Receiver) {
+    let id = MessageId::fresh();
+    assert_eq!(told_by(driver, vec![Question::Seen("billing", id)], End::Commit).await, [FIRST]);
+    for keep in [Duration::from_secs(60 * 31_557_600), Duration::from_secs(100 * 31_557_600), Duration::MAX] {
+        let forgotten = told_by(driver, vec![Question::Forget(keep)], End::Commit).await;
+        assert!(matches!(forgotten[..], [Told::Forgotten(Forgotten { records: 0, .. })]), "{keep:?}: {forgotten:?}");
+        assert_eq!(told_by(driver, vec![Question::Seen("billing", id)], End::Commit).await, [REPEAT], "{keep:?}");
+        let fresh = vec![Question::Seen("billing", MessageId::fresh())];
+        assert_eq!(told_by(driver, fresh, End::Commit).await, [FIRST], "{keep:?}");
+    }
 }
 
 pub async fn a_token_is_taken_once_and_is_back_when_that_is_rolled_back(driver: &impl Receiver) {

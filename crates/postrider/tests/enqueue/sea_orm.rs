@@ -1,7 +1,7 @@
 //! SeaORM on a real PostgreSQL, a real MariaDB and SQLite files.
 
-use postrider::{EnqueueError, Message, MessageId, Outbox};
-use sea_orm::{Database, DatabaseConnection, TransactionTrait};
+use postrider::{EnqueueError, Inbox, InboxError, Message, MessageId, Outbox, Seen};
+use sea_orm::{ConnectionTrait, Database, DatabaseConnection, TransactionTrait};
 
 use crate::cases::{Asked, Driver, End, Written};
 use crate::inbox::{Answers as Told, Question, Receiver};
@@ -108,6 +108,19 @@ mod sea_orm_sqlite {
     crate::cases::every_case!(super::on_sqlite());
     crate::inbox::every_inbox_case!(super::on_sqlite());
     crate::keys::every_key_case!(super::on_sqlite());
+}
+
+/// What waits for a lock is handled elsewhere, and is no fault of the message.
+#[tokio::test]
+async fn on_mysql_a_wait_that_was_too_long_asks_to_run_again() {
+    let database = on_mysql().await;
+    let (inbox, id) = (Inbox::new(), MessageId::fresh());
+    let first = database.1.begin().await.unwrap();
+    assert_eq!(inbox.first_seen(&first, "billing", id).await.unwrap(), Seen::First);
+    let second = database.1.begin().await.unwrap();
+    second.execute_unprepared("set session innodb_lock_wait_timeout = 1").await.unwrap();
+    let seen = inbox.first_seen(&second, "billing", id).await;
+    assert!(matches!(seen, Err(InboxError::Contended(Some(_)))), "{seen:?}");
 }
 
 #[tokio::test]

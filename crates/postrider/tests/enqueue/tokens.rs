@@ -6,8 +6,8 @@ use postrider::{Inbox, InboxError, Message, MessageId, Outbox, Seen};
 use rusqlite::TransactionBehavior;
 use tokio_postgres::IsolationLevel;
 
-use crate::contention::{By, second_on_mysql, second_on_postgres};
-use crate::{mysql, sqlite};
+use crate::contention::{By, connect, second_on_mysql, second_on_postgres};
+use crate::{mysql, postgres, sqlite};
 
 const CONSUMER: &str = "billing";
 
@@ -34,6 +34,33 @@ async fn on_mysql_who_takes_a_token_second_waits_for_the_first() {
     for (commits, expected) in [(true, Seen::Repeat), (false, Seen::First)] {
         let seen = second_on_mysql(By::Token, MysqlIsolation::RepeatableRead, commits).await;
         assert_eq!(seen.unwrap(), expected);
+    }
+}
+
+/// A delete does not see it, and its message would be lost.
+#[tokio::test]
+async fn on_postgresql_a_token_that_is_younger_than_the_snapshot_is_not_missed() {
+    for isolation in [IsolationLevel::RepeatableRead, IsolationLevel::Serializable] {
+        let database = postgres::Database::fresh().await;
+        let (mut one, mut two) = (connect(&database).await, connect(&database).await);
+        let receiver = two.build_transaction().isolation_level(isolation).start().await.unwrap();
+        let tokens = receiver.query_one("select count(*) from postrider_inbox_token", &[]).await.unwrap();
+        assert_eq!(tokens.get::<_, i64>(0), 0);
+        let inbox = Inbox::new();
+        let sender = one.transaction().await.unwrap();
+        let id = Outbox::new().enqueue(&sender, Message::new("orders", "book")).await.unwrap();
+        inbox.issue_token(&sender, CONSUMER, id).await.unwrap();
+        sender.commit().await.unwrap();
+        let seen = inbox.take_token(&receiver, CONSUMER, id).await;
+        assert!(matches!(seen, Err(InboxError::Contended(Some(_)))), "{seen:?}");
+        receiver.rollback().await.unwrap();
+        for expected in [Seen::First, Seen::Repeat] {
+            let receiver = two.build_transaction().isolation_level(isolation).start().await.unwrap();
+            assert_eq!(inbox.take_token(&receiver, CONSUMER, id).await.unwrap(), expected);
+            receiver.commit().await.unwrap();
+        }
+        let left = two.query_one("select count(*) from postrider_inbox_token", &[]).await.unwrap();
+        assert_eq!(left.get::<_, i64>(0), 0, "a repeat leaves nothing");
     }
 }
 

@@ -4,8 +4,8 @@ use std::slice;
 use std::time::Duration;
 
 use postrider_core::{
-    Attempt, DeadFilter, DeadReason, DestinationName, FailedAttempt, HeldLane, MessageId, Outcome, Position, Retrying, RowId,
-    Settlement, Subject, Term,
+    Attempt, DeadFilter, DeadReason, DestinationName, FailedAttempt, HeldLane, MessageId, Outcome, Position, Retrying,
+    RowId, Settlement, Subject, Term,
 };
 
 use super::StoreHarness;
@@ -188,7 +188,9 @@ pub async fn a_large_batch_is_settled_whole(harness: &dyn StoreHarness) {
 }
 
 /// A table that was emptied or restored draws its numbers again, while a settle whose answer was lost is made again.
-pub async fn what_becomes_of_a_message_is_never_recorded_of_another_one_that_got_its_number(harness: &dyn StoreHarness) {
+pub async fn what_becomes_of_a_message_is_never_recorded_of_another_one_that_got_its_number(
+    harness: &dyn StoreHarness,
+) {
     let mut bench = Bench::new(harness).await;
     harness.write(&[keyed("a"), keyed("b"), keyed("c")]).await;
     let rows = bench.read().await;

@@ -69,6 +69,7 @@ impl<S, K, B, R> Service<Request<B>> for IdempotencyService<S, K>
 where
     S: Service<Request<Either<B, Full<Bytes>>>, Response = Response<R>> + Clone + Send + 'static,
     S::Future: Send,
+    S::Error: Send,
     K: KeyBackend,
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Failed>,
@@ -95,9 +96,10 @@ where
                 Admitted::Answered(response) => return Ok(response.map(Either::Right)),
                 Admitted::Started(request, work) => (request, work),
             };
-            let response = inner.call(request.map(Either::Right)).await?;
-            desk.ended(&work, response.status()).await;
-            Ok(response.map(Either::Left))
+            let answer = inner.call(request.map(Either::Right)).await;
+            let status = answer.as_ref().map_or(StatusCode::INTERNAL_SERVER_ERROR, Response::status);
+            desk.ended(&work, status).await;
+            Ok(answer?.map(Either::Left))
         })
     }
 }
@@ -169,7 +171,7 @@ impl<K: KeyBackend> Desk<K> {
 
     /// What to do with a request, after a wait where its first one is worked on.
     async fn looked_up(&self, key: &ScopedKey, fingerprint: Fingerprint) -> Result<Begun<StoredAnswer>, Problem> {
-        let until = Instant::now() + self.settings.wait;
+        let began = Instant::now();
         let mut tries = 0;
         loop {
             let begun = match self.backend.begin(key, fingerprint, self.settings.lease).await {
@@ -188,7 +190,7 @@ impl<K: KeyBackend> Desk<K> {
                     return Err(Problem::Unavailable);
                 }
             };
-            let left = until.saturating_duration_since(Instant::now());
+            let left = self.settings.wait.saturating_sub(began.elapsed());
             if left.is_zero() || !matches!(begun, Begun::InProgress { .. }) {
                 return Ok(begun);
             }
