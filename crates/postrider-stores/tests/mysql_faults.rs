@@ -8,10 +8,13 @@ use std::time::Duration;
 
 use mysql::{Outbox, Relay, TTL, ids, insert, lanes, payload, payloads, until};
 use mysql_async::prelude::Queryable as _;
-use postrider_core::{Content, DeadFilter, ErrorKind, Finding, LaneCount, Level, Message, Outcome, Retention, Row};
+use postrider_core::{
+    Content, DeadFilter, ErrorKind, Finding, LaneCount, Level, Message, Outcome, RelayId, Retention, Row, Store,
+};
 use postrider_stores::History;
 use postrider_stores::mysql::{MysqlOptions, MysqlStore, Names, VERSION, migrate, migrate_check, remove};
 use postrider_testkit::servers::mariadb::{Family, Mariadb, shared};
+use uuid::Uuid;
 
 fn numbered(number: usize) -> Vec<Message> {
     (0..number).map(|n| Message::new("t", n.to_string()).key(format!("k{n}"))).collect()
@@ -126,7 +129,7 @@ async fn what_a_server_writes_after_a_restart_with_a_lower_auto_increment_is_fou
     a_few_seconds_of_life(&server).await;
     server.stop();
     server.restart_after(&format!("alter table {database}.postrider_outbox auto_increment = 1;\n")).await.unwrap();
-    let insert = "insert into postrider_outbox (topic, `key`, payload) values ('t', 'a', 'one'), ('t', 'a', 'two')";
+    let insert = "insert into postrider_outbox (topic, `key`, payload) values ('t', 'k0', 'one'), ('t', 'k1', 'two')";
     server.sql(&database, insert).await.unwrap();
     // As one whose commit was not answered before the restart.
     for some in [&rows[..2], &rows[..]] {
@@ -168,11 +171,28 @@ async fn a_server_that_takes_no_writes_is_refused() {
     assert!(!error.story().contains("tests"), "no password: {error}");
 }
 
+/// Under READ COMMITTED it takes no write, whatever it is.
+#[tokio::test]
+async fn a_binary_log_of_statements_is_named_with_the_setting_that_mends_it() {
+    let server = Mariadb::start_with(&["--log-bin=log", "--server-id=1"]).await.unwrap();
+    let outbox = Outbox::on(&server, 8, |options| options).await;
+    outbox.sql("set global binlog_format = 'STATEMENT'").await;
+    let found = findings(&outbox).await;
+    let format = finding(&found, "binlog_format");
+    assert_eq!((format.level, format.advice.contains("ROW")), (Level::Failure, true));
+    let mut leases = outbox.store.leases().await.unwrap();
+    let joined = leases.join(RelayId(Uuid::now_v7()), "r", Duration::from_secs(60)).await;
+    let error = joined.map(drop).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+    assert!(error.advice().unwrap().contains("binlog_format"), "{error}");
+}
+
 /// Settings under which an application's sessions do what nobody meant; the relay's own are as they should be.
 #[tokio::test]
 async fn the_doctor_names_settings_that_weaken_a_promise_and_the_store_works_under_them() {
     let weak = [
         "--autocommit=0",
+        "--completion-type=CHAIN",
         "--transaction-isolation=SERIALIZABLE",
         "--innodb-flush-log-at-trx-commit=2",
         "--auto-increment-increment=2",

@@ -29,6 +29,8 @@ const LISTENS: &str = "start the server, or correct host and port in the address
     where it listens";
 const SOCKET: &str = "start the server, or correct the path of its socket in the address";
 const RIGHT: &str = "run `postrider check` as this user: it names the right and the statement that grants it";
+const ROWS: &str =
+    "set binlog_format to ROW, or to MIXED: `set global binlog_format = 'ROW'`, and in the server's configuration";
 const PRIMARY: &str = "give the URL of the primary";
 const SILENT: &str = "correct host and port in the address, or let a firewall between pass it";
 const NO_TLS: &str = "switch TLS on at the server (ssl_cert, ssl_key), or put sslmode=disable into the address where the network is trusted";
@@ -112,6 +114,7 @@ pub(super) fn working(doing: &str, error: &Failed) -> Error {
         1044 | 1142 | 1143 | 1227 | 1370 | 1419 => {
             return for_a_human("the user lacks a right", RIGHT);
         }
+        1665 => return for_a_human("the server's binary log takes no statements under READ COMMITTED", ROWS),
         1290 | 1792 | 1836 | 3100 => {
             return for_a_human("the server takes no writes, as a replica does", PRIMARY);
         }

@@ -29,8 +29,8 @@ const ASKING: Duration = Duration::from_secs(3);
 /// whoever reads an error of the server; a text is never cut down.
 const SESSION: &str = "\
 set session sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', time_zone = '+00:00', autocommit = 1,
-  sql_safe_updates = 0, sql_big_selects = 1, sql_select_limit = default, innodb_lock_wait_timeout = <wait>, lock_wait_timeout = <wait>";
-const ISOLATION: &str = "set session transaction isolation level read committed";
+  sql_safe_updates = 0, sql_big_selects = 1, sql_select_limit = default, completion_type = 'NO_CHAIN', innodb_lock_wait_timeout = <wait>, lock_wait_timeout = <wait>";
+const ISOLATION: &str = "set session transaction isolation level read committed, read write";
 const SERVER: &str = "select version() as version, @@max_allowed_packet as packet";
 
 /// A connection and what is known of its server.
