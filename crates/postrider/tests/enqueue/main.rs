@@ -12,6 +12,7 @@ mod lost;
 mod meeting;
 mod migrate;
 mod mysql;
+mod partitions;
 mod postgres;
 mod sea_orm;
 mod sqlite;

@@ -1,0 +1,152 @@
+//! The partitions of the inbox on a real PostgreSQL: made ahead, dropped whole, and never in anybody's way.
+
+use std::time::Duration;
+
+use postrider::{Inbox, InboxError, MessageId, Seen};
+use tokio_postgres::Client;
+use uuid::Uuid;
+
+use crate::contention::connect;
+use crate::postgres;
+
+const CONSUMER: &str = "billing";
+
+/// Records go with their partitions, and what went with them is refused from then on.
+#[tokio::test]
+async fn on_postgresql_partitions_are_dropped_whole_and_refuse_what_was_in_them() {
+    let database = postgres::Database::fresh().await;
+    let mut client = connect(&database).await;
+    let inbox = Inbox::new();
+    client.batch_execute("select postrider_inbox_keep(interval '2 s', interval '1 s')").await.unwrap();
+    let id = MessageId::fresh();
+    let tx = client.transaction().await.unwrap();
+    assert_eq!(inbox.first_seen(&tx, CONSUMER, id).await.unwrap(), Seen::First);
+    tx.commit().await.unwrap();
+    let mut dropped = 0;
+    while dropped < 5 {
+        let tx = client.transaction().await.unwrap();
+        let seen = inbox.first_seen(&tx, CONSUMER, id).await;
+        assert!(matches!(seen, Ok(Seen::Repeat) | Err(InboxError::TooOld)), "{seen:?}");
+        let is_gone = seen.is_err();
+        tx.rollback().await.unwrap();
+        let tx = client.transaction().await.unwrap();
+        assert_eq!(inbox.first_seen(&tx, CONSUMER, MessageId::fresh()).await.unwrap(), Seen::First);
+        tx.commit().await.unwrap();
+        let kept = client.query_one("select postrider_inbox_keep()", &[]).await.unwrap().get::<_, i64>(0);
+        dropped += if is_gone { kept.max(1) } else { 0 };
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let left: i64 = client.query_one("select count(*) from postrider_inbox_partitions()", &[]).await.unwrap().get(0);
+    assert!((3..=7).contains(&left), "{left}");
+}
+
+/// Nothing has kept the inbox for longer than its partitions reach: a claim makes them itself.
+#[tokio::test]
+async fn on_postgresql_an_inbox_that_nobody_keeps_goes_on() {
+    let database = postgres::Database::fresh().await;
+    let mut client = connect(&database).await;
+    let keep = "select postrider_inbox_keep(interval '1 s', interval '1 s')";
+    client.batch_execute(keep).await.unwrap();
+    let ahead = "select newest <= clock_timestamp() - interval '2 s' from postrider_inbox_span";
+    while !client.query_one(ahead, &[]).await.unwrap().get::<_, bool>(0) {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let (inbox, id) = (Inbox::new(), MessageId::fresh());
+    for expected in [Seen::First, Seen::Repeat] {
+        let tx = client.transaction().await.unwrap();
+        assert_eq!(inbox.first_seen(&tx, CONSUMER, id).await.unwrap(), expected);
+        tx.commit().await.unwrap();
+    }
+    let in_ten_years = MessageId(Uuid::from_u128(id.0.as_u128() + (315_360_000_000 << 80)));
+    let tx = client.transaction().await.unwrap();
+    let seen = inbox.first_seen(&tx, CONSUMER, in_ten_years).await;
+    assert!(matches!(seen, Err(InboxError::Future)), "{seen:?}");
+}
+
+/// It is under way in a transaction that stays open: its partitions are seen by nobody else yet.
+#[tokio::test]
+async fn on_postgresql_a_claim_beside_one_that_makes_partitions_waits_and_is_not_from_the_future() {
+    let database = postgres::Database::fresh().await;
+    let (mut one, mut two) = (connect(&database).await, connect(&database).await);
+    one.batch_execute("select postrider_inbox_keep(interval '1 s', interval '1 s')").await.unwrap();
+    until_the_present_has_no_partition(&one).await;
+    let inbox = Inbox::new();
+    let first = one.transaction().await.unwrap();
+    assert_eq!(inbox.first_seen(&first, CONSUMER, MessageId::fresh()).await.unwrap(), Seen::First);
+    let second = two.transaction().await.unwrap();
+    let seen = inbox.first_seen(&second, CONSUMER, MessageId::fresh()).await;
+    assert!(matches!(seen, Err(InboxError::Contended(Some(_)))), "{seen:?}");
+    second.rollback().await.unwrap();
+    first.commit().await.unwrap();
+    let second = two.transaction().await.unwrap();
+    assert_eq!(inbox.first_seen(&second, CONSUMER, MessageId::fresh()).await.unwrap(), Seen::First);
+}
+
+async fn until_the_present_has_no_partition(client: &Client) {
+    let ahead = "select newest <= clock_timestamp() - interval '3 s' from postrider_inbox_span";
+    while !client.query_one(ahead, &[]).await.unwrap().get::<_, bool>(0) {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Nobody kept the inbox nor claimed anything for long: what was sent meanwhile has its place.
+#[tokio::test]
+async fn on_postgresql_what_was_sent_during_a_long_rest_is_handled_after_it() {
+    let database = postgres::Database::fresh().await;
+    let mut client = connect(&database).await;
+    client.batch_execute("select postrider_inbox_keep(interval '1 s', interval '1 s')").await.unwrap();
+    let newest = "select (extract(epoch from newest) * 1000)::bigint from postrider_inbox_span";
+    let newest: i64 = client.query_one(newest, &[]).await.unwrap().get(0);
+    until_the_present_has_no_partition(&client).await;
+    let inbox = Inbox::new();
+    let during = |milliseconds: i64| {
+        let at = u128::try_from(newest + milliseconds).unwrap();
+        MessageId(Uuid::from_u128(at << 80 | MessageId::fresh().0.as_u128() & (u128::MAX >> 48)))
+    };
+    for id in [MessageId::fresh(), during(1), during(1_500)] {
+        let tx = client.transaction().await.unwrap();
+        assert_eq!(inbox.first_seen(&tx, CONSUMER, id).await.unwrap(), Seen::First, "{id}");
+        tx.commit().await.unwrap();
+    }
+}
+
+/// An application may migrate at each of its starts.
+#[tokio::test]
+async fn on_postgresql_a_migration_forgets_nothing() {
+    let database = postgres::Database::fresh().await;
+    let mut client = connect(&database).await;
+    client.batch_execute("select postrider_inbox_keep(interval '2 s', interval '1 s')").await.unwrap();
+    let (inbox, id) = (Inbox::new(), MessageId::fresh());
+    let tx = client.transaction().await.unwrap();
+    assert_eq!(inbox.first_seen(&tx, CONSUMER, id).await.unwrap(), Seen::First);
+    tx.commit().await.unwrap();
+    let over = "select bool_and(ends <= clock_timestamp() - interval '2 s') from postrider_inbox_partitions()";
+    while !client.query_one(over, &[]).await.unwrap().get::<_, bool>(0) {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    postrider::migrate(&client).await.unwrap();
+    let tx = client.transaction().await.unwrap();
+    assert_eq!(inbox.first_seen(&tx, CONSUMER, id).await.unwrap(), Seen::Repeat);
+}
+
+/// A transaction that has claimed keeps its partition; whoever drops partitions waits a moment and goes on without it.
+#[tokio::test]
+async fn on_postgresql_an_open_claim_keeps_its_partition_and_stops_nobody_for_long() {
+    let database = postgres::Database::fresh().await;
+    let (mut one, other) = (connect(&database).await, connect(&database).await);
+    other.batch_execute("select postrider_inbox_keep(interval '1 s', interval '1 s')").await.unwrap();
+    let (inbox, id) = (Inbox::new(), MessageId::fresh());
+    let tx = one.transaction().await.unwrap();
+    assert_eq!(inbox.first_seen(&tx, CONSUMER, id).await.unwrap(), Seen::First);
+    let ends = "select max(ends)::text from postrider_inbox_partitions() where begins <= clock_timestamp()";
+    let ends: String = other.query_one(ends, &[]).await.unwrap().get(0);
+    let is_over = format!("select timestamptz '{ends}' <= clock_timestamp() - interval '1 s'");
+    while !other.query_one(&is_over, &[]).await.unwrap().get::<_, bool>(0) {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let dropped = tokio::time::timeout(Duration::from_secs(5), other.query_one("select postrider_inbox_keep()", &[]));
+    assert_eq!(dropped.await.unwrap().unwrap().get::<_, i64>(0), 0);
+    tx.commit().await.unwrap();
+    let dropped = other.query_one("select postrider_inbox_keep()", &[]).await.unwrap();
+    assert!(dropped.get::<_, i64>(0) > 0);
+}
