@@ -7,10 +7,14 @@
 //! export AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test
 //! aws --endpoint-url http://127.0.0.1:5000 s3 mb s3://carts
 //! cargo run -p receiving --bin cart -- serve &
+//! postrider migrate --store sqlite:cart-outbox.db
 //! postrider relay --store sqlite:cart-outbox.db --broker nats://127.0.0.1:4222 &
 //! cargo run -p receiving --bin cart -- add ann book
 //! cargo run -p receiving --bin cart -- show ann
 //! ```
+//!
+//! Without the [nats command](https://github.com/nats-io/natscli), `python3 examples/from-python/jetstream.py
+//! nats://127.0.0.1:4222 create carts 'carts.>'` makes a stream.
 //!
 //! `add` makes a token, which is the right to handle one message once, and writes the message that carries it into its outbox;
 //! `serve` handles the messages, and deletes the token of each that is over. `outstanding` counts the tokens of messages that

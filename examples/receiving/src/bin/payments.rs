@@ -5,10 +5,14 @@
 //! ```text
 //! nats-server -js &
 //! nats stream add orders --subjects 'orders.>' --defaults && nats stream add dead --subjects 'dead.>' --defaults
+//! postrider migrate --store sqlite:orders-api.db
 //! cargo run -p receiving --bin orders-api &
 //! postrider relay --store sqlite:orders-api.db --broker nats://127.0.0.1:4222 &
 //! cargo run -p receiving --bin payments
 //! ```
+//!
+//! Without the [nats command](https://github.com/nats-io/natscli), `python3 examples/from-python/jetstream.py
+//! nats://127.0.0.1:4222 create orders 'orders.>'` makes a stream.
 //!
 //! An order is placed as the first lines of `orders-api` say; this program then prints that it is charged. Whether a message
 //! was handled is recorded in the transaction that has its effect: kill the program at any moment and start it again.
