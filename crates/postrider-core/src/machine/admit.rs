@@ -235,7 +235,7 @@ impl Machine {
         let lanes: BTreeSet<Lane> = rows.iter().filter_map(came_again).collect();
         for lane in lanes {
             let Some(held) = self.owned(lane) else { continue };
-            self.notes.push(Note::NumbersCameAgain(held));
+            self.notes.push(Note::NumbersCameAgain(self.as_left(held)));
             self.lose(lane);
         }
     }

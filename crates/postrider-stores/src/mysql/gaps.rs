@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 
 /// The most ranges of one statement: neighbours are asked for together, and what lies between is passed over.
 const MOST_ASKED: usize = 128;
+/// The most numbers that are looked for behind a row in flight: `insert .. select` draws 65,535 ahead at most, and what else
+/// stands there are holes that delivered rows left, each of which is walked over by every read.
+const MOST_RESERVED: i64 = 100_000;
 /// The most ranges that are kept apart; beyond, neighbours become one, and rows between them may be brought again.
 const MOST_KEPT: usize = 20_000;
 
@@ -68,8 +71,9 @@ impl Gaps {
     pub(super) fn note_reserved(&mut self, present: &[i64], seen: &BTreeSet<i64>, upto: i64, now: Instant) {
         let next = present.iter().skip(1).copied().chain([upto.saturating_add(1)]);
         for (&id, next) in present.iter().zip(next).filter(|(id, _)| !seen.contains(id)) {
-            self.cut(id.saturating_add(1), next - 1);
-            self.add(id.saturating_add(1), next - 1, now, false);
+            let (first, last) = (id.saturating_add(1), (next - 1).min(id.saturating_add(MOST_RESERVED)));
+            self.cut(first, last);
+            self.add(first, last, now, false);
         }
         self.bound();
     }
@@ -90,7 +94,7 @@ impl Gaps {
             let to = present.partition_point(|id| *id <= gap.last.min(upto));
             let mut next = first;
             let absent = |from: i64, to: i64, in_flight_upto: Option<i64>, after: &mut BTreeMap<i64, Gap>| {
-                let is_reserved = !gap.flying && in_flight_upto == Some(from - 1);
+                let is_reserved = !gap.flying && from <= to && in_flight_upto == Some(from - 1);
                 let noticed = if is_reserved { now } else { gap.noticed };
                 // What lies behind the end of the look was not looked at.
                 let gone = gap.flying || now.saturating_duration_since(noticed) >= patience;
@@ -98,6 +102,8 @@ impl Gaps {
                 if from <= to {
                     after.insert(from, Gap { last: to, noticed, ..gap });
                 }
+                // What was noted as two stands behind one row.
+                if is_reserved { Some(to) } else { in_flight_upto }
             };
             for (start, end) in runs(present.get(from..to).unwrap_or_default().iter().copied()) {
                 absent(next, start - 1, in_flight_upto, &mut after);
@@ -105,7 +111,7 @@ impl Gaps {
                 next = end.saturating_add(1);
                 in_flight_upto = Some(end);
             }
-            absent(next, gap.last, in_flight_upto, &mut after);
+            in_flight_upto = absent(next, gap.last, in_flight_upto, &mut after);
         }
         self.0 = after;
     }
@@ -254,6 +260,22 @@ mod tests {
         }
         gaps.probed(&[4], i64::MAX, later + PATIENCE, PATIENCE);
         assert_eq!(all(&gaps), [(4, 4), (5, 9)], "those of a statement that failed leave");
+    }
+
+    /// A reading that begins notes what is far behind its end and what is near it by themselves.
+    #[test]
+    fn what_a_statement_has_drawn_may_have_been_noted_in_two_parts() {
+        let (mut gaps, then) = (Gaps::default(), Instant::now());
+        gaps.note_flying([4], then);
+        gaps.note_reserved(&[4], &BTreeSet::new(), 20, then);
+        gaps.note(20, 30, [], then);
+        gaps.note(40, 50, [], then);
+        for n in 1..4 {
+            gaps.probed(&[4], i64::MAX, then + PATIENCE * n, PATIENCE);
+            assert_eq!(all(&gaps), [(4, 4), (5, 20), (21, 30)], "40 stands behind no row");
+        }
+        gaps.note_reserved(&[4], &BTreeSet::new(), i64::MAX - 1, then);
+        assert!(gaps.contains(4 + MOST_RESERVED) && !gaps.contains(5 + MOST_RESERVED));
     }
 
     #[test]

@@ -46,6 +46,12 @@ grant select, insert, update, delete on {idempotency} to postrider_receiver;
 grant execute on function {inbox_ahead}(), {inbox_keep}(interval, interval), {inbox_forget}(integer)
    to postrider_receiver, postrider_relay;
 
+-- What everybody may do unless functions are kept from the public by default.
+grant execute on function {issue_token}(text, uuid) to postrider_writer;
+grant execute on function {first_seen}(text, uuid), {inbox_bound}(timestamptz), {take_token}(text, uuid),
+                          {inbox_advance}(text, text, bigint, bigint, boolean),
+                          {begin_key}(text, text, text, bytea, bigint, interval) to postrider_receiver;
+
 -- The administrator is an operator with the relay's rights who may also enqueue from the shell. Migrations are run by
 -- the owner of the tables.
 grant postrider_relay, postrider_writer, postrider_receiver to postrider_admin;

@@ -161,8 +161,8 @@ fn number(suspicion: u16) -> i16 {
     i16::try_from(suspicion).unwrap_or(i16::MAX)
 }
 
-/// The messages of these, in their order; none where one of them is not known: then the numbers alone decide.
-fn messages<'s>(of: impl Iterator<Item = &'s Settlement>) -> Option<Vec<Uuid>> {
+/// The messages of these, in their order.
+fn messages<'s>(of: impl Iterator<Item = &'s Settlement>) -> Vec<Option<Uuid>> {
     of.map(|settlement| settlement.message.map(|id| id.0)).collect()
 }
 
@@ -259,14 +259,15 @@ impl Settler for PostgresSettler {
             (&their_messages, Type::UUID_ARRAY),
         ];
         let quiet = changes.ids.is_empty();
-        if let Some(span) = Span::of(&delivered).filter(|_| quiet && !kept) {
+        let span = if quiet && !kept { Span::of(&delivered, &their_messages) } else { None };
+        if let Some(span) = span {
             parameters.truncate(3);
             parameters.extend::<[Parameter<'_>; 5]>([
                 (&span.first, Type::INT8),
                 (&span.last, Type::INT8),
                 (&span.bits, Type::BYTEA),
                 (&span.count, Type::INT8),
-                (&their_messages, Type::UUID_ARRAY),
+                (&span.messages, Type::UUID_ARRAY),
             ]);
             return settled(&self.link.query_one_often("settling", &self.span, &parameters).await?, &delivered);
         }
