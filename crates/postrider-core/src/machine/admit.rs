@@ -1,6 +1,7 @@
 //! Rows come in.
 
 use std::collections::BTreeSet;
+use std::slice;
 use std::time::Duration;
 
 use super::careful::Care;
@@ -72,7 +73,9 @@ impl Machine {
     fn page(&mut self, now: Tick, ticket: Ticket, room: Room, wanted: Wanted, lanes: &[HeldLane], page: Page) {
         let count = page.rows.len();
         let more = page.more;
-        self.stand_down_where_numbers_came_again(&page.rows);
+        if !matches!(wanted, Wanted::New | Wanted::Sweep(_)) {
+            self.stand_down_where_numbers_came_again(&page.rows);
+        }
         match wanted {
             Wanted::New => {
                 self.read_carefully(lanes, &page);
@@ -205,8 +208,8 @@ impl Machine {
         }
         for row in rows {
             let is_early = found == Found::Reading && row.due != Due::Now;
-            let is_ours = is_ours.get(usize::from(row.lane.0)).copied().unwrap_or(false);
-            if is_early || !is_ours {
+            let is_wanted = is_ours.get(usize::from(row.lane.0)).copied().unwrap_or(false) && !is_early;
+            if !is_wanted {
                 continue;
             }
             if found == Found::Due {
@@ -214,6 +217,9 @@ impl Machine {
                 continue;
             }
             if !self.is_news(ticket, &row) {
+                for lane in self.stand_down_where_numbers_came_again(slice::from_ref(&row)) {
+                    is_ours.get_mut(usize::from(lane.0)).into_iter().for_each(|is_ours| *is_ours = false);
+                }
                 continue;
             }
             self.admit(row, found, Destinations::NONE);
@@ -226,18 +232,20 @@ impl Machine {
     }
 
     /// A number that is in memory with another message was drawn again: the table was emptied or restored, or its server lost
-    /// its last numbers. What is remembered of that lane is of rows that are no more; under its next term it is read anew.
-    fn stand_down_where_numbers_came_again(&mut self, rows: &[Row]) {
+    /// its last numbers. What is remembered of that lane is of rows that are no more; under its next term it is read anew. The
+    /// lanes that were given up.
+    fn stand_down_where_numbers_came_again(&mut self, rows: &[Row]) -> BTreeSet<Lane> {
         let came_again = |row: &Row| {
             let entry = self.window.get(row.id)?;
             is_another(entry.id, row.message_id()).then_some(entry.lane)
         };
         let lanes: BTreeSet<Lane> = rows.iter().filter_map(came_again).collect();
-        for lane in lanes {
+        for &lane in &lanes {
             let Some(held) = self.owned(lane) else { continue };
             self.notes.push(Note::NumbersCameAgain(self.as_left(held)));
             self.lose(lane);
         }
+        lanes
     }
 
     /// Whether a row of a lane that is still ours is neither in the window nor settled since the read was sent.
