@@ -91,6 +91,9 @@ async fn python_receives_a_message_once_with_psycopg() {
     };
     let (fresh, old) = (postrider::MessageId::fresh().to_string(), "01700000-0000-7000-8000-000000000000");
     assert_eq!([receive(&fresh), receive(&fresh)], ["invoiced\n", "was invoiced before\n"]);
+    let keep =
+        "import psycopg, sys; psycopg.connect(sys.argv[1], autocommit=True).execute('select postrider_inbox_keep()')";
+    run(&python, &["-c", keep, &url]).unwrap();
     assert_eq!(receive(old), format!("kept for a person: message {old} is too old\n"));
 }
 
