@@ -237,6 +237,11 @@ impl Row {
         }
     }
 
+    /// Whether its message is another than this one; where one of the two could not be read, nobody can tell.
+    pub(crate) fn has_another_message_than(&self, known: Option<MessageId>) -> bool {
+        matches!((known, self.message_id()), (Some(known), Some(id)) if known != id)
+    }
+
     /// The key of the row's message, if it has one.
     pub fn key(&self) -> Option<&Key> {
         match &self.content {

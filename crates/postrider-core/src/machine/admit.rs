@@ -73,6 +73,7 @@ impl Machine {
     fn page(&mut self, now: Tick, ticket: Ticket, room: Room, wanted: Wanted, lanes: &[HeldLane], page: Page) {
         let count = page.rows.len();
         let more = page.more;
+        // Of rows that are read in passing, nearly all of which are news, those alone are asked that are not.
         if !matches!(wanted, Wanted::New | Wanted::Sweep(_)) {
             self.stand_down_where_numbers_came_again(&page.rows);
         }
@@ -237,7 +238,7 @@ impl Machine {
     fn stand_down_where_numbers_came_again(&mut self, rows: &[Row]) -> BTreeSet<Lane> {
         let came_again = |row: &Row| {
             let entry = self.window.get(row.id)?;
-            is_another(entry.id, row.message_id()).then_some(entry.lane)
+            row.has_another_message_than(entry.id).then_some(entry.lane)
         };
         let lanes: BTreeSet<Lane> = rows.iter().filter_map(came_again).collect();
         for &lane in &lanes {
@@ -251,14 +252,9 @@ impl Machine {
     /// Whether a row of a lane that is still ours is neither in the window nor settled since the read was sent.
     pub(super) fn is_news(&self, ticket: Ticket, row: &Row) -> bool {
         !self.window.contains(row.id)
-            && !self.is_settled_since(ticket, row)
+            && !self.reads.settled_since(ticket, row)
             && matches!(row.state, RowState::Pending | RowState::SetAside)
             && !self.stopping
-    }
-
-    /// Whether the row was settled, with this message, since the read was sent.
-    pub(super) fn is_settled_since(&self, ticket: Ticket, row: &Row) -> bool {
-        self.reads.settled_since(ticket, row.id).is_some_and(|message| !is_another(message, row.message_id()))
     }
 
     /// Whether a lane is held under the term under which a read was sent.
@@ -587,9 +583,4 @@ fn nowhere(gone: &[DestinationName]) -> String {
             names.join(", ")
         )),
     }
-}
-
-/// Whether these are two messages; where one of them could not be read, nobody can tell.
-fn is_another(one: Option<MessageId>, other: Option<MessageId>) -> bool {
-    matches!((one, other), (Some(one), Some(other)) if one != other)
 }

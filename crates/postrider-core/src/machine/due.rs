@@ -23,7 +23,7 @@ impl Machine {
     /// whether it came in.
     pub(super) fn admit_due(&mut self, row: Row, ticket: Ticket) -> bool {
         if !self.is_news(ticket, &row) {
-            if !self.is_settled_since(ticket, &row) {
+            if !self.reads.settled_since(ticket, &row) {
                 self.freed_here(&row);
             }
             return false;

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use super::events::Ticket;
 use crate::message::MessageId;
-use crate::row::{RowId, RowMap};
+use crate::row::{Row, RowId, RowMap};
 
 /// The book of reads: every re-read is judged against what was settled between its sending and its answer.
 #[derive(Debug, Default)]
@@ -46,9 +46,10 @@ impl Reads {
         self.order.push_back((self.next, row));
     }
 
-    /// Whether the row was settled after this read was sent, and with which message.
-    pub(super) fn settled_since(&self, ticket: Ticket, row: RowId) -> Option<Option<MessageId>> {
-        self.settled.get(&row).filter(|(at, _)| ticket.0 <= *at).map(|(_, message)| *message)
+    /// Whether the row was settled, with the message that it has, after this read was sent.
+    pub(super) fn settled_since(&self, ticket: Ticket, row: &Row) -> bool {
+        let settled = self.settled.get(&row.id);
+        settled.is_some_and(|(at, message)| ticket.0 <= *at && !row.has_another_message_than(*message))
     }
 
     /// A mark that lies behind every read under way.
@@ -65,16 +66,17 @@ impl Reads {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::tests::by_hand::row;
 
     #[test]
     fn a_read_sent_before_the_settle_is_told_and_one_sent_after_is_not() {
         let mut reads = Reads::default();
         let early = reads.send();
-        let message = Some(MessageId::fresh());
-        reads.settle(RowId(7), message);
+        let row = row(7, None);
+        reads.settle(row.id, row.message_id());
         let late = reads.send();
-        assert_eq!(reads.settled_since(early, RowId(7)), Some(message));
-        assert_eq!(reads.settled_since(late, RowId(7)), None);
+        assert!(reads.settled_since(early, &row));
+        assert!(!reads.settled_since(late, &row));
         reads.close(early);
         assert!(reads.settled.is_empty(), "nothing is kept that no read under way can ask for");
         reads.close(late);

@@ -6,7 +6,7 @@ mod backlog;
 mod beside_an_outage;
 mod blame;
 mod broker;
-mod by_hand;
+pub(super) mod by_hand;
 mod calls;
 mod careful;
 mod catching_up;
