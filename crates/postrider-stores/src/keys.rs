@@ -231,16 +231,19 @@ pub fn look(first: String, begin: Begin, texts: Texts) -> Turn<Beginning> {
 pub fn insert(begin: Begin, texts: Texts) -> Turn<Beginning> {
     let Begun::Started(epoch) = begin.decided(None) else { return Turn::Done(Beginning::Contended) };
     let values = begin.inserted(epoch);
-    let then = move |is_inserted: bool, begin: Begin, texts: Texts| match is_inserted {
-        false => Turn::key(texts.look.clone(), begin.name.values(), move |found| match found {
+    let insert = texts.insert.clone();
+    let then = move |is_inserted| {
+        if is_inserted {
+            return Turn::Done(Beginning::By(Begun::Started(epoch)));
+        }
+        Turn::key(texts.look.clone(), begin.name.values(), move |found| match found {
             Some(found) => go_on(begin, texts, found),
             None => Turn::Done(Beginning::Contended),
-        }),
-        true => Turn::Done(Beginning::By(Begun::Started(epoch))),
+        })
     };
-    match texts.insert.clone() {
-        Insert::Statement(sql) => Turn::change(sql, values, move |inserted| then(inserted > 0, begin, texts)),
-        Insert::Function(sql) => Turn::number(sql, values, move |inserted| then(inserted == Some(1), begin, texts)),
+    match insert {
+        Insert::Statement(sql) => Turn::change(sql, values, move |inserted| then(inserted > 0)),
+        Insert::Function(sql) => Turn::number(sql, values, move |inserted| then(inserted == Some(1))),
     }
 }
 

@@ -111,8 +111,13 @@ pub(super) fn small(columns: &Columns, place: usize) -> Option<i16> {
     columns.integer(place).and_then(|n| i16::try_from(n).ok())
 }
 
+/// The id in a column, in whichever form somebody wrote it.
+pub(super) fn id(text: Option<&str>) -> Option<MessageId> {
+    text.and_then(|text| Uuid::parse_str(text).ok()).map(MessageId)
+}
+
 fn malformed(columns: &Columns, reason: String) -> Content {
-    let id = columns.text(MESSAGE_ID).and_then(|text| Uuid::parse_str(text).ok()).map(MessageId);
+    let id = id(columns.text(MESSAGE_ID));
     Content::Malformed { id, key: columns.text(KEY).map(Key::unchecked), reason }
 }
 
@@ -150,8 +155,7 @@ fn message(columns: &mut Columns) -> Result<Message, String> {
 }
 
 fn message_id(columns: &Columns) -> Result<MessageId, String> {
-    let id = text(columns, MESSAGE_ID, "message_id")?.and_then(|text| Uuid::parse_str(text).ok());
-    id.map(MessageId).ok_or_else(|| "message_id: expected a UUID as text".to_owned())
+    id(text(columns, MESSAGE_ID, "message_id")?).ok_or_else(|| "message_id: expected a UUID as text".to_owned())
 }
 
 fn text<'c>(columns: &'c Columns, place: usize, name: &str) -> Result<Option<&'c str>, String> {

@@ -8,10 +8,8 @@ use postrider_core::{
     Settlement, Settler, Timestamp,
 };
 
-use uuid::Uuid;
-
 use super::columns::Columns;
-use super::decode::lane;
+use super::decode::{id, lane};
 use super::found::numbers;
 use super::link::{Link, Work};
 use super::settle_sql::{DEAD, LOCK_LANES, LOCK_ROWS, NOW, REMEMBER, REMOVE, REMOVE_LOCKED, RETRY, SET_ASIDE, SUSPECT};
@@ -92,7 +90,7 @@ impl MysqlSettler {
             let ids = numbers(some.iter().map(|one| one.row.0));
             for row in work.text(&sql.replace("<ids>", &ids)).await? {
                 let columns = Columns::new(row);
-                let message = columns.text(1).and_then(|text| Uuid::parse_str(text).ok()).map(MessageId);
+                let message = id(columns.text(1));
                 found.insert(columns.integer(0).unwrap_or(0), (message, columns.text(2).map(str::to_owned)));
             }
         }

@@ -60,7 +60,7 @@ impl PostgresSettler {
         let (lanes, terms) = touched(leases, rows.iter().map(|(one, _)| one.lane));
         let ids: Vec<i64> = rows.iter().map(|(one, _)| one.row.0).collect();
         let suspicions: Vec<i16> = rows.iter().map(|(_, n)| number(*n)).collect();
-        let messages: Vec<Option<Uuid>> = rows.iter().map(|(one, _)| one.message.map(|id| id.0)).collect();
+        let messages = messages(rows.iter().map(|(one, _)| *one));
         let parameters: [Parameter<'_>; 6] = [
             (&me.0, Type::UUID),
             (&lanes, Type::INT2_ARRAY),

@@ -174,21 +174,21 @@ impl Settling<'_, '_> {
 
     /// Whether the row is there with the message that is settled.
     fn is_there(&self, settlement: &Settlement) -> Done<bool> {
-        let found = self.statements.first(MESSAGE, [settlement.row.0], |row| {
-            let text =
-                row.get_ref(0)?.as_bytes_or_null().unwrap_or_default().and_then(|text| std::str::from_utf8(text).ok());
-            Ok(text.and_then(|text| Uuid::parse_str(text).ok()).map(MessageId))
-        })?;
-        Ok(found.is_some_and(|message| settlement.is_for(message)))
+        let Some(found) = self.statements.first(MESSAGE, [settlement.row.0], text)? else { return Ok(false) };
+        let message = found.and_then(|text| Uuid::parse_str(&text).ok()).map(MessageId);
+        Ok(settlement.is_for(message))
     }
 
     /// The errors column of a row that can be settled; none where there is no such row.
     fn errors(&self, id: i64) -> Done<Option<Option<String>>> {
-        self.statements.first(ERRORS, [id], |row| {
-            let bytes = row.get_ref(0)?.as_bytes_or_null().unwrap_or_default();
-            Ok(bytes.and_then(|bytes| String::from_utf8(bytes.to_vec()).ok()))
-        })
+        self.statements.first(ERRORS, [id], text)
     }
+}
+
+/// The first column of a row, where it is text.
+fn text(row: &rusqlite::Row<'_>) -> rusqlite::Result<Option<String>> {
+    let bytes = row.get_ref(0)?.as_bytes_or_null().unwrap_or_default();
+    Ok(bytes.and_then(|bytes| String::from_utf8(bytes.to_vec()).ok()))
 }
 
 fn array(names: &[DestinationName]) -> String {
