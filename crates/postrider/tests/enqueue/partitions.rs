@@ -10,6 +10,29 @@ use crate::contention::connect;
 use crate::postgres;
 
 const CONSUMER: &str = "billing";
+/// Keeps records for a second, in partitions of a second.
+const A_SECOND: &str = "select postrider_inbox_keep(interval '1 s', interval '1 s')";
+
+/// What a consumer is told of a message, in a transaction that is committed.
+async fn claimed(client: &mut Client, id: MessageId) -> Seen {
+    let tx = client.transaction().await.unwrap();
+    let seen = Inbox::new().first_seen(&tx, CONSUMER, id).await.unwrap();
+    tx.commit().await.unwrap();
+    seen
+}
+
+/// Until the database says so.
+async fn until(client: &Client, so: &str) {
+    while !client.query_one(so, &[]).await.unwrap().get::<_, bool>(0) {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Until nobody has made partitions for so many seconds that a claim must.
+async fn until_the_present_has_no_partition(client: &Client, seconds: u32) {
+    let so = format!("select newest <= clock_timestamp() - interval '{seconds} s' from postrider_inbox_span");
+    until(client, &so).await;
+}
 
 /// Records go with their partitions, and what went with them is refused from then on.
 #[tokio::test]
@@ -19,9 +42,7 @@ async fn on_postgresql_partitions_are_dropped_whole_and_refuse_what_was_in_them(
     let inbox = Inbox::new();
     client.batch_execute("select postrider_inbox_keep(interval '2 s', interval '1 s')").await.unwrap();
     let id = MessageId::fresh();
-    let tx = client.transaction().await.unwrap();
-    assert_eq!(inbox.first_seen(&tx, CONSUMER, id).await.unwrap(), Seen::First);
-    tx.commit().await.unwrap();
+    assert_eq!(claimed(&mut client, id).await, Seen::First);
     let mut dropped = 0;
     while dropped < 5 {
         let tx = client.transaction().await.unwrap();
@@ -29,9 +50,7 @@ async fn on_postgresql_partitions_are_dropped_whole_and_refuse_what_was_in_them(
         assert!(matches!(seen, Ok(Seen::Repeat) | Err(InboxError::TooOld)), "{seen:?}");
         let is_gone = seen.is_err();
         tx.rollback().await.unwrap();
-        let tx = client.transaction().await.unwrap();
-        assert_eq!(inbox.first_seen(&tx, CONSUMER, MessageId::fresh()).await.unwrap(), Seen::First);
-        tx.commit().await.unwrap();
+        assert_eq!(claimed(&mut client, MessageId::fresh()).await, Seen::First);
         let kept = client.query_one("select postrider_inbox_keep()", &[]).await.unwrap().get::<_, i64>(0);
         dropped += if is_gone { kept.max(1) } else { 0 };
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -45,17 +64,11 @@ async fn on_postgresql_partitions_are_dropped_whole_and_refuse_what_was_in_them(
 async fn on_postgresql_an_inbox_that_nobody_keeps_goes_on() {
     let database = postgres::Database::fresh().await;
     let mut client = connect(&database).await;
-    let keep = "select postrider_inbox_keep(interval '1 s', interval '1 s')";
-    client.batch_execute(keep).await.unwrap();
-    let ahead = "select newest <= clock_timestamp() - interval '2 s' from postrider_inbox_span";
-    while !client.query_one(ahead, &[]).await.unwrap().get::<_, bool>(0) {
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    client.batch_execute(A_SECOND).await.unwrap();
+    until_the_present_has_no_partition(&client, 2).await;
     let (inbox, id) = (Inbox::new(), MessageId::fresh());
     for expected in [Seen::First, Seen::Repeat] {
-        let tx = client.transaction().await.unwrap();
-        assert_eq!(inbox.first_seen(&tx, CONSUMER, id).await.unwrap(), expected);
-        tx.commit().await.unwrap();
+        assert_eq!(claimed(&mut client, id).await, expected);
     }
     let in_ten_years = MessageId(Uuid::from_u128(id.0.as_u128() + (315_360_000_000 << 80)));
     let tx = client.transaction().await.unwrap();
@@ -68,8 +81,8 @@ async fn on_postgresql_an_inbox_that_nobody_keeps_goes_on() {
 async fn on_postgresql_a_claim_beside_one_that_makes_partitions_waits_and_is_not_from_the_future() {
     let database = postgres::Database::fresh().await;
     let (mut one, mut two) = (connect(&database).await, connect(&database).await);
-    one.batch_execute("select postrider_inbox_keep(interval '1 s', interval '1 s')").await.unwrap();
-    until_the_present_has_no_partition(&one).await;
+    one.batch_execute(A_SECOND).await.unwrap();
+    until_the_present_has_no_partition(&one, 3).await;
     let inbox = Inbox::new();
     let first = one.transaction().await.unwrap();
     assert_eq!(inbox.first_seen(&first, CONSUMER, MessageId::fresh()).await.unwrap(), Seen::First);
@@ -78,15 +91,7 @@ async fn on_postgresql_a_claim_beside_one_that_makes_partitions_waits_and_is_not
     assert!(matches!(seen, Err(InboxError::Contended(Some(_)))), "{seen:?}");
     second.rollback().await.unwrap();
     first.commit().await.unwrap();
-    let second = two.transaction().await.unwrap();
-    assert_eq!(inbox.first_seen(&second, CONSUMER, MessageId::fresh()).await.unwrap(), Seen::First);
-}
-
-async fn until_the_present_has_no_partition(client: &Client) {
-    let ahead = "select newest <= clock_timestamp() - interval '3 s' from postrider_inbox_span";
-    while !client.query_one(ahead, &[]).await.unwrap().get::<_, bool>(0) {
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    assert_eq!(claimed(&mut two, MessageId::fresh()).await, Seen::First);
 }
 
 /// Nobody kept the inbox nor claimed anything for long: what was sent meanwhile has its place.
@@ -94,19 +99,16 @@ async fn until_the_present_has_no_partition(client: &Client) {
 async fn on_postgresql_what_was_sent_during_a_long_rest_is_handled_after_it() {
     let database = postgres::Database::fresh().await;
     let mut client = connect(&database).await;
-    client.batch_execute("select postrider_inbox_keep(interval '1 s', interval '1 s')").await.unwrap();
+    client.batch_execute(A_SECOND).await.unwrap();
     let newest = "select (extract(epoch from newest) * 1000)::bigint from postrider_inbox_span";
     let newest: i64 = client.query_one(newest, &[]).await.unwrap().get(0);
-    until_the_present_has_no_partition(&client).await;
-    let inbox = Inbox::new();
+    until_the_present_has_no_partition(&client, 3).await;
     let during = |milliseconds: i64| {
         let at = u128::try_from(newest + milliseconds).unwrap();
         MessageId(Uuid::from_u128(at << 80 | MessageId::fresh().0.as_u128() & (u128::MAX >> 48)))
     };
     for id in [MessageId::fresh(), during(1), during(1_500)] {
-        let tx = client.transaction().await.unwrap();
-        assert_eq!(inbox.first_seen(&tx, CONSUMER, id).await.unwrap(), Seen::First, "{id}");
-        tx.commit().await.unwrap();
+        assert_eq!(claimed(&mut client, id).await, Seen::First, "{id}");
     }
 }
 
@@ -116,17 +118,12 @@ async fn on_postgresql_a_migration_forgets_nothing() {
     let database = postgres::Database::fresh().await;
     let mut client = connect(&database).await;
     client.batch_execute("select postrider_inbox_keep(interval '2 s', interval '1 s')").await.unwrap();
-    let (inbox, id) = (Inbox::new(), MessageId::fresh());
-    let tx = client.transaction().await.unwrap();
-    assert_eq!(inbox.first_seen(&tx, CONSUMER, id).await.unwrap(), Seen::First);
-    tx.commit().await.unwrap();
+    let id = MessageId::fresh();
+    assert_eq!(claimed(&mut client, id).await, Seen::First);
     let over = "select bool_and(ends <= clock_timestamp() - interval '2 s') from postrider_inbox_partitions()";
-    while !client.query_one(over, &[]).await.unwrap().get::<_, bool>(0) {
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    until(&client, over).await;
     postrider::migrate(&client).await.unwrap();
-    let tx = client.transaction().await.unwrap();
-    assert_eq!(inbox.first_seen(&tx, CONSUMER, id).await.unwrap(), Seen::Repeat);
+    assert_eq!(claimed(&mut client, id).await, Seen::Repeat);
 }
 
 /// A transaction that has claimed keeps its partition; whoever drops partitions waits a moment and goes on without it.
@@ -134,16 +131,13 @@ async fn on_postgresql_a_migration_forgets_nothing() {
 async fn on_postgresql_an_open_claim_keeps_its_partition_and_stops_nobody_for_long() {
     let database = postgres::Database::fresh().await;
     let (mut one, other) = (connect(&database).await, connect(&database).await);
-    other.batch_execute("select postrider_inbox_keep(interval '1 s', interval '1 s')").await.unwrap();
+    other.batch_execute(A_SECOND).await.unwrap();
     let (inbox, id) = (Inbox::new(), MessageId::fresh());
     let tx = one.transaction().await.unwrap();
     assert_eq!(inbox.first_seen(&tx, CONSUMER, id).await.unwrap(), Seen::First);
     let ends = "select max(ends)::text from postrider_inbox_partitions() where begins <= clock_timestamp()";
     let ends: String = other.query_one(ends, &[]).await.unwrap().get(0);
-    let is_over = format!("select timestamptz '{ends}' <= clock_timestamp() - interval '1 s'");
-    while !other.query_one(&is_over, &[]).await.unwrap().get::<_, bool>(0) {
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    until(&other, &format!("select timestamptz '{ends}' <= clock_timestamp() - interval '1 s'")).await;
     let dropped = tokio::time::timeout(Duration::from_secs(5), other.query_one("select postrider_inbox_keep()", &[]));
     assert_eq!(dropped.await.unwrap().unwrap().get::<_, i64>(0), 0);
     tx.commit().await.unwrap();
