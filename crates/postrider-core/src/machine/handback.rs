@@ -18,6 +18,11 @@ pub(super) struct HandBack {
 }
 
 impl HandBack {
+    /// Whether no lane is on its way back.
+    pub(super) fn is_empty(&self) -> bool {
+        self.leaving.is_empty()
+    }
+
     pub(super) fn get(&self, lane: Lane) -> Option<&HeldLane> {
         self.leaving.get(&lane)
     }

@@ -158,6 +158,11 @@ impl Schedule {
         self.in_backlog = in_backlog;
     }
 
+    /// Whether the last page of new rows was followed by another one.
+    pub(super) const fn is_in_backlog(&self) -> bool {
+        self.in_backlog
+    }
+
     /// The lane was gained, and everything of it is to be read.
     ///
     /// A source takes a lane for new by its term. Tables that are put in the place of others count terms from their

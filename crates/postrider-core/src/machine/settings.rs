@@ -59,6 +59,9 @@ pub struct Settings {
     pub page_rows: usize,
     /// The most rows of one settle; with so many more waiting, a second one is asked for ahead. Default 1,024.
     pub settle_rows: usize,
+    /// So long at most a delivery waits to be recorded with others, where nothing waits for its record; default 20 ms. A relay
+    /// that dies repeats what it delivered within this time.
+    pub settle_pause: Duration,
     /// The longest pause between two reads of new rows; default 100 ms.
     pub max_poll_interval: Duration,
     /// The pause between two looks for due rows, which is the precision of delays; default 250 ms.
@@ -86,6 +89,7 @@ impl Settings {
             window_bytes: 32 << 20,
             page_rows: 1_024,
             settle_rows: 1_024,
+            settle_pause: Duration::from_millis(20),
             max_poll_interval: Duration::from_millis(100),
             due_interval: Duration::from_millis(250),
             sweep_round: Duration::from_secs(600),

@@ -32,6 +32,8 @@ pub(super) struct Settling {
     /// both are answered.
     failed: Vec<OfStay>,
     retry_at: Option<Tick>,
+    /// Until then, deliveries that nobody waits for wait for company.
+    company_until: Option<Tick>,
     /// The last settle that was answered failed.
     store_is_away: bool,
 }
@@ -57,7 +59,12 @@ impl Settling {
     /// When the next settle is to be asked for, if none is under way and something waits.
     pub(super) fn next_at(&self) -> Option<Tick> {
         let waits = self.under_way.is_empty() && !self.waiting.is_empty();
-        waits.then(|| self.retry_at.unwrap_or(Tick::ZERO))
+        waits.then(|| self.retry_at.or(self.company_until).unwrap_or(Tick::ZERO))
+    }
+
+    /// Whether nothing waits but deliveries, of which a repeat would be the only consequence if they were never recorded.
+    fn only_deliveries_wait(&self) -> bool {
+        self.waiting.iter().all(|(_, settlement)| matches!(settlement.outcome, Outcome::Delivered))
     }
 
     pub(super) fn forget_lane(&mut self, lane: Lane) {
@@ -67,13 +74,17 @@ impl Settling {
     /// The rows of the next settle, if it is to be asked for now: beside one under way only in a backlog, so that the
     /// database goes on while the answer is taken in here.
     fn next(&mut self, now: Tick, most: usize) -> Option<Vec<OfStay>> {
-        let rests = self.retry_at.is_some_and(|at| now < at);
+        let rests = self.retry_at.or(self.company_until).is_some_and(|at| now < at);
         let may_ask = match self.under_way.len() {
             0 => !rests && !self.waiting.is_empty(),
             1 => !self.store_is_away && self.waiting.len() >= most,
             _ => false,
         };
-        may_ask.then(|| self.waiting.drain(..self.waiting.len().min(most)).collect())
+        if !may_ask {
+            return None;
+        }
+        (self.retry_at, self.company_until) = (None, None);
+        Some(self.waiting.drain(..self.waiting.len().min(most)).collect())
     }
 
     /// The settle that was carried out is answered.
@@ -273,14 +284,28 @@ impl Machine {
     }
 
     pub(super) fn settle_next(&mut self, now: Tick, actions: &mut Vec<Action>) {
+        let until = self.settling.company_until.unwrap_or(now + self.settings.settle_pause);
+        self.settling.company_until = self.may_wait_for_company().then_some(until);
         while let Some(batch) = self.settling.next(now, self.settings.settle_rows.max(1)) {
-            self.settling.retry_at = None;
             let ahead = !self.settling.under_way.is_empty();
             let rows = batch.iter().map(|(_, settlement)| settlement.clone()).collect();
             let leases = self.held();
             actions.push(Action::Settle(Settle { leases: leases.clone(), rows, ahead }));
             self.settling.under_way.push_back(Asked { batch, leases });
         }
+    }
+
+    /// Whether what waits to be recorded may wait for more of it: nothing but deliveries, while no lane, no room and no careful
+    /// start hangs on them. Where messages come one by one, each look that finds something would be followed by a settle, and
+    /// the application's transactions would meet twice as many statements of ours (docs/adr/0004).
+    fn may_wait_for_company(&self) -> bool {
+        let is_leaving = self.stopping || !self.hand_back.is_empty();
+        let is_short_of_room = self.schedule.is_in_backlog() || self.window.room(self.settings.page_rows).is_none();
+        if is_leaving || is_short_of_room || !self.careful.is_over() {
+            return false;
+        }
+        let waiting = self.settling.waiting.len();
+        (1..self.settings.settle_rows).contains(&waiting) && self.settling.only_deliveries_wait()
     }
 
     pub(super) fn settled(&mut self, now: Tick, answer: Result<Settled, Error>) {

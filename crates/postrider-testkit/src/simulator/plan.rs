@@ -395,6 +395,7 @@ fn settings(rng: &mut Rng, brokers: &[SimBroker]) -> Settings {
     settings.max_pause = Duration::from_secs(2);
     settings.sweep_round = if rng.chance(200) { SWEEP_ROUND } else { Duration::from_secs(360_000) };
     settings.seed = rng.next();
+    settings.settle_pause = Duration::from_micros(settings.seed % (40 * MILLI));
     if rng.chance(400) {
         settings.window_rows = 8 + rng.place(40);
         settings.page_rows = 4 + rng.place(16);

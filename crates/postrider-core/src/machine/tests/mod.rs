@@ -44,6 +44,7 @@ mod recording;
 mod remembered_topics;
 mod rng;
 mod settling_ahead;
+mod settling_together;
 mod shedding;
 mod shutting;
 mod silent;

@@ -98,6 +98,9 @@ fn scenario(seed: u64) -> Scenario {
         world.settings.window_bytes = 200 + rng.below(3_000) as usize;
         world.settings.settle_rows = 1 + rng.below(3) as usize;
     }
+    if holding.chance(500) {
+        world.settings.settle_pause = Duration::from_micros(holding.below(40_000));
+    }
     if trouble.holds {
         world.settings.on_dead = vec![(TopicPattern::every(), OnDead::Hold)];
     }
