@@ -153,8 +153,7 @@ impl World {
             },
         )];
         settings.seed = seed;
-        settings.settle_pause = Duration::ZERO;
-        settings.sweep_round = Duration::from_secs(360_000);
+        (settings.settle_pause, settings.sweep_round) = (Duration::ZERO, Duration::from_secs(360_000));
         Self {
             now: 0,
             rng: Rng(seed),
