@@ -62,6 +62,11 @@ pub fn only(destination: usize, row: Row) -> Row {
     Row { waiting_for: Some(vec![name(destination)]), ..row }
 }
 
+/// The rows that a settle is about, in its order.
+pub fn rows_of(batch: &[Settlement]) -> Vec<i64> {
+    batch.iter().map(|settlement| settlement.row.0).collect()
+}
+
 /// Whether a read looks at a key.
 pub fn a_look(wanted: &Wanted) -> bool {
     matches!(wanted, Wanted::Key(..))
@@ -275,6 +280,13 @@ impl Hand {
         };
         self.machine.on(self.now, Event::Published(flight, (0..count).map(|_| result()).collect()));
         self.act();
+    }
+
+    /// The broker accepts whatever is sent to it, the latest call first, until nothing more is.
+    pub fn accept_all(&mut self) {
+        while let Some((_, flight, rows)) = self.flights.pop() {
+            self.publish((flight, rows.len()), None);
+        }
     }
 
     /// The answer to a whole call of which nothing left this process.

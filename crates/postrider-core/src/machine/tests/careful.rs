@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::broker::{Mode, Poison};
-use super::by_hand::{Hand, aside, head, row};
+use super::by_hand::{Hand, aside, head, row, rows_of};
 use super::world::{Happening, World, name};
 use crate::machine::{Answer, Event, Ordering, Wanted};
 use crate::*;
@@ -199,20 +199,16 @@ fn suspicion_is_recorded_before_the_message_is_fetched_and_the_settle_clears_it(
     hand.give_to(some_rows, vec![row(1, Some("k")), row(2, None)]);
     let sent: usize = hand.flights.iter().map(|(_, _, rows)| rows.len()).sum();
     assert_eq!(sent, 2);
-    while let Some((_, flight, rows)) = hand.flights.pop() {
-        hand.publish((flight, rows.len()), None);
-    }
+    hand.accept_all();
     assert!(hand.settle().iter().all(|settlement| settlement.outcome == Outcome::Delivered));
 }
 
 /// Fetches these rows, and has them sent and settled, each in the call in which it goes.
 fn answer(hand: &mut Hand, rows: &[(i64, Option<&str>)]) {
     hand.give_to(some_rows, rows.iter().map(|(id, key)| row(*id, *key)).collect());
-    while let Some((_, flight, sent)) = hand.flights.pop() {
-        hand.publish((flight, sent.len()), None);
-    }
+    hand.accept_all();
     while hand.settles[0].iter().all(|settlement| settlement.outcome == Outcome::Delivered) {
-        let settled: Vec<i64> = hand.settle().iter().map(|settlement| settlement.row.0).collect();
+        let settled = rows_of(&hand.settle());
         hand.settled(&settled);
         if hand.settles.is_empty() {
             return;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::by_hand::{Hand, aside, retrying, row};
+use super::by_hand::{Hand, aside, retrying, row, rows_of};
 use crate::machine::{Answer, Event, Read, Wanted};
 use crate::*;
 
@@ -79,7 +79,7 @@ impl Late {
 
     fn finish(&mut self) {
         while !self.hand.settles.is_empty() {
-            let rows: Vec<i64> = self.hand.settle().iter().map(|settlement| settlement.row.0).collect();
+            let rows = rows_of(&self.hand.settle());
             self.hand.settled(&rows);
         }
     }

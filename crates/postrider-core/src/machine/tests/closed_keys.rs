@@ -2,14 +2,10 @@
 
 use std::time::Duration;
 
-use super::by_hand::{Hand, a_look, aside, only, retrying, row};
+use super::by_hand::{Hand, a_look, aside, only, retrying, row, rows_of};
 use super::world::name;
 use crate::machine::{Event, Wanted};
 use crate::*;
-
-fn rows(batch: &[Settlement]) -> Vec<i64> {
-    batch.iter().map(|settlement| settlement.row.0).collect()
-}
 
 fn sent(hand: &Hand) -> Vec<(usize, Vec<i64>)> {
     hand.flights.iter().map(|(place, _, rows)| (place.get(), rows.clone())).collect()
@@ -44,7 +40,7 @@ fn a_successor_of_a_message_that_is_given_up_waits_in_memory_until_that_is_recor
     hand.give_new(vec![on_its_last_attempt(row(1, Some("k"))), row(2, Some("k"))]);
     refuse_the_first_of_two(&mut hand);
     let batch = hand.settle();
-    assert_eq!(rows(&batch), [1]);
+    assert_eq!(rows_of(&batch), [1]);
     assert!(matches!(batch[0].outcome, Outcome::Dead { .. }), "{batch:?}");
     assert_eq!(sent(&hand), [], "its end is not recorded");
     hand.settled(&[1]);
@@ -60,7 +56,7 @@ fn while_a_message_is_on_its_way_elsewhere_its_last_failure_lets_nothing_pass_it
     assert_eq!(sent(&hand), [(1, vec![1])], "its successor passed it");
     let elsewhere = hand.flight(1);
     hand.publish(elsewhere, Some(ErrorKind::Rejected));
-    assert_eq!(rows(&hand.settle()), [2]);
+    assert_eq!(rows_of(&hand.settle()), [2]);
     hand.settled(&[2]);
     let batch = hand.settle();
     assert!(matches!(batch[0].outcome, Outcome::Retry { waiting_for: None, .. }), "{batch:?}");
@@ -73,7 +69,7 @@ fn a_key_whose_message_failed_stays_closed_though_another_one_of_it_leaves_memor
     let mut hand = before_one_that_is_recorded(row(2, Some("k")));
     let flight = hand.flight(1);
     hand.publish(flight, Some(ErrorKind::Rejected));
-    assert_eq!(rows(&hand.settle()), [2]);
+    assert_eq!(rows_of(&hand.settle()), [2]);
     hand.settled(&[2]);
     assert!(matches!(hand.settles[0][..], [Settlement { row: RowId(1), outcome: Outcome::Retry { .. }, .. }]));
     hand.give_due(vec![retrying(5, "k")]);
@@ -101,7 +97,7 @@ fn what_waits_in_the_table_is_looked_for_behind_a_message_that_was_accepted_here
     let (here, elsewhere) = (hand.flight_to(0, 1), hand.flight_to(1, 1));
     hand.publish(elsewhere, Some(ErrorKind::Unavailable));
     hand.give_new(vec![Row { closed: Closed::ForAll, ..row(2, Some("k")) }]);
-    assert_eq!(rows(&hand.settle()), [2], "what stands before it is not known");
+    assert_eq!(rows_of(&hand.settle()), [2], "what stands before it is not known");
     hand.settled(&[2]);
     hand.publish(here, None);
     hand.give_to(|wanted| matches!(wanted, Wanted::Key(..)), vec![aside(2, "k")]);
@@ -130,7 +126,7 @@ fn what_waits_in_the_table_is_looked_for_where_nothing_of_its_key_is_on_its_way(
     let here = hand.flight_to(0, 2);
     hand.publish(here, None);
     for row in [1, 2] {
-        assert_eq!(rows(&hand.settle()), [row]);
+        assert_eq!(rows_of(&hand.settle()), [row]);
         hand.settled(&[row]);
     }
     // The first look crossed the settle.
@@ -151,13 +147,13 @@ fn what_waits_in_the_table_goes_before_a_later_message_that_is_held_back_and_on_
     hand.machine.on(hand.now, Event::Published(flight, vec![refused, Published::NotSent, Published::NotSent]));
     hand.act();
     while !hand.settles.is_empty() {
-        let batch = rows(&hand.settle());
+        let batch = rows_of(&hand.settle());
         hand.settled(&batch);
     }
     hand.give_due(vec![only(1, retrying(1, "k"))]);
     let again = hand.flight_to(1, 1);
     hand.publish(again, None);
-    assert_eq!(rows(&hand.settle()), [1]);
+    assert_eq!(rows_of(&hand.settle()), [1]);
     hand.settled(&[1]);
     hand.give_to(|wanted| matches!(wanted, Wanted::Key(..)), vec![only(1, aside(2, "k"))]);
     assert_eq!(sent(&hand), [(0, vec![3]), (1, vec![2])]);

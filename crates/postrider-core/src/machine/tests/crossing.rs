@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::by_hand::{Hand, aside, retrying, row};
+use super::by_hand::{Hand, aside, retrying, row, rows_of};
 use super::world::name;
 use crate::machine::{DestinationIndex, Event, Note, Wanted};
 use crate::*;
@@ -54,11 +54,9 @@ fn a_row_settled_while_a_read_was_under_way_is_not_sent_again() {
     let mut hand = Hand::new(1);
     hand.give_new(vec![row(1, Some("k")), row(2, None)]);
     let read = hand.read(|wanted| matches!(wanted, Wanted::New)).unwrap();
-    while let Some((_, flight, rows)) = hand.flights.pop() {
-        hand.publish((flight, rows.len()), None);
-    }
+    hand.accept_all();
     while !hand.settles.is_empty() {
-        let rows: Vec<_> = hand.settle().iter().map(|settlement| settlement.row.0).collect();
+        let rows = rows_of(&hand.settle());
         hand.settled(&rows);
     }
     assert_eq!(hand.machine.window().0, 0);
@@ -106,12 +104,10 @@ fn a_settle_that_was_given_up_is_looked_after_when_it_can_have_taken_effect() {
                 let error = Error::new(ErrorKind::Unknown, "no answer");
                 hand.machine.on(hand.now, Event::Settled(Err(error)));
             } else {
-                hand.settled(&batch.iter().map(|settlement| settlement.row.0).collect::<Vec<_>>());
+                hand.settled(&rows_of(&batch));
             }
         }
-        while let Some((_, flight, rows)) = hand.flights.pop() {
-            hand.publish((flight, rows.len()), None);
-        }
+        hand.accept_all();
         if let Some(read) = hand.read.take() {
             walked = matches!(read.wanted, Wanted::Walk(..)).then_some(hand.now);
             hand.answer(read, Vec::new(), false);
@@ -156,7 +152,7 @@ fn a_row_set_aside_while_a_look_is_under_way_is_looked_for_again() {
     hand.settled(&[1]);
     let look = hand.read(look_at_a_key).unwrap();
     hand.publish(second, Some(ErrorKind::Rejected));
-    let settled: Vec<_> = hand.settle().iter().map(|settlement| settlement.row.0).collect();
+    let settled = rows_of(&hand.settle());
     assert_eq!(settled, [3, 2], "the successor is set aside behind its head");
     // The application has deleted the head meanwhile, so that no due query will bring the key back.
     hand.settled(&[3]);

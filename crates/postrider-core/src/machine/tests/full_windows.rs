@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::by_hand::{Hand, row};
+use super::by_hand::{Hand, row, rows_of};
 use super::world::name;
 use crate::machine::{DestinationIndex, Event};
 use crate::*;
@@ -18,7 +18,7 @@ fn while_everything_pauses_a_full_window_keeps_no_more_of_a_key_than_its_share()
     hand.publish(flight, Some(ErrorKind::Unavailable));
     let left = hand.settle();
     assert!(left.iter().all(|settlement| matches!(settlement.outcome, Outcome::SetAside { .. })), "{left:?}");
-    let left: Vec<i64> = left.iter().map(|settlement| settlement.row.0).collect();
+    let left = rows_of(&left);
     assert_eq!(left, (1 + SHARE..=95).collect::<Vec<_>>());
     hand.settled(&left);
     hand.give_new(vec![row(200, Some("good"))]);
@@ -65,7 +65,7 @@ fn suspects_of_a_paused_destination_make_room_for_what_goes_elsewhere() {
     hand.act();
     hand.publish(alone, Some(ErrorKind::Unavailable));
     while let Some(batch) = hand.settles.pop() {
-        hand.settled(&batch.iter().map(|settlement| settlement.row.0).collect::<Vec<_>>());
+        hand.settled(&rows_of(&batch));
     }
     assert!(hand.machine.destinations()[0].paused.is_some());
     assert_eq!(hand.machine.window().0, 2, "they fill the window");

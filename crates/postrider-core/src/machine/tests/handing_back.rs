@@ -1,6 +1,6 @@
 //! A lane goes back to the others: the rules one by one.
 
-use super::by_hand::{Hand, aside, head, row};
+use super::by_hand::{Hand, aside, head, row, rows_of};
 use super::world::name;
 use crate::machine::{DestinationIndex, Event, Wanted};
 use crate::*;
@@ -34,10 +34,10 @@ fn a_lane_is_released_after_its_last_settle_was_answered_and_not_before() {
     while hand.settles.is_empty() {
         hand.wait();
     }
-    let settled: Vec<i64> = hand.settle().iter().map(|settlement| settlement.row.0).collect();
+    let settled = rows_of(&hand.settle());
     hand.settled(&settled);
     while !hand.settles.is_empty() {
-        let settled: Vec<i64> = hand.settle().iter().map(|settlement| settlement.row.0).collect();
+        let settled = rows_of(&hand.settle());
         hand.settled(&settled);
     }
     assert_eq!(hand.released.len(), 1);
@@ -57,7 +57,7 @@ fn what_waits_in_memory_is_forgotten_and_nothing_more_is_sent_or_read() {
     hand.answer(read, vec![row(7, Some("k")), row(8, None)], false);
     hand.publish(first, None);
     assert!(hand.flights.is_empty(), "nothing more is sent");
-    let settled: Vec<i64> = hand.settle().iter().map(|settlement| settlement.row.0).collect();
+    let settled = rows_of(&hand.settle());
     assert_eq!(settled, [1, 2, 3]);
     hand.settled(&settled);
     assert_eq!((hand.released.len(), hand.machine.window().0), (1, 0));
@@ -100,11 +100,9 @@ fn a_paused_destination_does_not_hold_a_lane_back() {
     let aside = Outcome::SetAside { waiting_for: Some(vec![name(0)]) };
     assert_eq!(settled.iter().map(|s| (s.row.0, &s.outcome)).collect::<Vec<_>>(), [(1, &aside)]);
     hand.settled(&[1]);
-    while let Some((_, flight, rows)) = hand.flights.pop() {
-        hand.publish((flight, rows.len()), None);
-    }
+    hand.accept_all();
     while !hand.settles.is_empty() {
-        let rows: Vec<i64> = hand.settle().iter().map(|settlement| settlement.row.0).collect();
+        let rows = rows_of(&hand.settle());
         hand.settled(&rows);
     }
     assert_eq!((hand.released.len(), hand.machine.window().0), (1, 0), "although the pause goes on");
@@ -194,7 +192,7 @@ fn careful() -> Hand {
 /// Answers every settle until the lane is released.
 fn let_go(hand: &mut Hand) -> Start {
     while !hand.settles.is_empty() {
-        let rows: Vec<i64> = hand.settle().iter().map(|settlement| settlement.row.0).collect();
+        let rows = rows_of(&hand.settle());
         hand.settled(&rows);
     }
     assert_eq!((hand.released.len(), hand.machine.window().0), (1, 0));

@@ -1,6 +1,6 @@
 //! Where all messages have one order, or none, step by step.
 
-use super::by_hand::{Hand, aside, retrying, row};
+use super::by_hand::{Hand, aside, retrying, row, rows_of};
 use crate::machine::{Answer, Event, Ordering, Wanted};
 use crate::*;
 
@@ -37,7 +37,7 @@ fn in_one_order_nothing_new_is_read_while_the_head_waits_to_be_tried_again_and_e
     assert!(hand.flights.is_empty(), "the first one is not answered");
     hand.publish(flight, Some(ErrorKind::Rejected));
     while !hand.settles.is_empty() {
-        let rows: Vec<i64> = hand.settle().iter().map(|settlement| settlement.row.0).collect();
+        let rows = rows_of(&hand.settle());
         hand.settled(&rows);
     }
     assert_eq!(hand.machine.window(), (0, 0));

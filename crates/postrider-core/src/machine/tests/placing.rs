@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::by_hand::{Hand, only, row};
+use super::by_hand::{Hand, only, row, rows_of};
 use super::world::name;
 use crate::*;
 
@@ -21,10 +21,6 @@ fn from(region: &str, row: Row) -> Row {
 
 fn sent(hand: &Hand) -> Vec<(usize, Vec<i64>)> {
     hand.flights.iter().map(|(place, _, rows)| (place.get(), rows.clone())).collect()
-}
-
-fn rows(batch: &[Settlement]) -> Vec<i64> {
-    batch.iter().map(|settlement| settlement.row.0).collect()
 }
 
 #[test]
@@ -58,7 +54,7 @@ fn a_message_that_lacks_what_the_template_names_is_told_so() {
 fn no_number_of_messages_without_a_place_pauses_the_destination() {
     let mut hand = hand(1);
     hand.give_new((1..=40).map(|id| from("mars", row(id, Some(&id.to_string())))).collect());
-    assert_eq!(rows(&hand.settle()).len(), 40);
+    assert_eq!(rows_of(&hand.settle()).len(), 40);
     assert!(hand.machine.destinations()[0].paused.is_none() && sent(&hand).is_empty());
     hand.settled(&(1..=40).collect::<Vec<_>>());
     hand.give_new(vec![from("eu", row(41, None))]);
@@ -75,10 +71,10 @@ fn it_waits_for_those_of_its_key_before_it_and_those_behind_it_wait_for_it() {
     let flight = hand.flight(1);
     hand.publish(flight, None);
     assert_eq!(sent(&hand), [], "what comes behind it passed it");
-    assert_eq!(rows(&hand.settle()), [1, 2]);
+    assert_eq!(rows_of(&hand.settle()), [1, 2]);
     hand.settled(&[1, 2]);
     let batch = hand.settle();
-    assert_eq!((rows(&batch), sent(&hand)), (vec![4, 3], vec![]));
+    assert_eq!((rows_of(&batch), sent(&hand)), (vec![4, 3], vec![]));
     assert!(matches!(batch[1].outcome, Outcome::Retry { attempts: 1, .. }), "{batch:?}");
 }
 
@@ -89,7 +85,7 @@ fn its_last_attempt_makes_it_a_dead_letter_and_its_key_goes_on() {
     hand.give_new(vec![from("mars", last), from("eu", row(2, Some("k")))]);
     let batch = hand.settle();
     assert!(matches!(batch[0].outcome, Outcome::Dead { reason: DeadReason::Attempts, .. }), "{batch:?}");
-    assert_eq!((rows(&batch), sent(&hand)), (vec![1], vec![]));
+    assert_eq!((rows_of(&batch), sent(&hand)), (vec![1], vec![]));
     hand.settled(&[1]);
     assert_eq!(sent(&hand), [(0, vec![2])]);
 }

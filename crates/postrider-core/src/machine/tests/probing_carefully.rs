@@ -1,6 +1,6 @@
 //! Heads as probes of a destination that pauses, after a relay that died.
 
-use super::by_hand::{Hand, head, row};
+use super::by_hand::{Hand, head, row, rows_of};
 use super::careful::{some_rows, suspected, take, taken_over};
 use crate::machine::DestinationIndex;
 use crate::*;
@@ -37,7 +37,7 @@ fn a_head_is_the_next_probe_where_everything_in_memory_was_tried() {
 /// Finds nothing, settles whatever is to be settled, or lets time pass.
 fn step(hand: &mut Hand) {
     if let Some(batch) = hand.settles.pop() {
-        let rows: Vec<i64> = batch.iter().map(|settlement| settlement.row.0).collect();
+        let rows = rows_of(&batch);
         return hand.settled(&rows);
     }
     match hand.read.take() {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::by_hand::{Hand, aside, head, retrying, row};
+use super::by_hand::{Hand, aside, head, retrying, row, rows_of};
 use crate::machine::*;
 use crate::*;
 
@@ -76,12 +76,10 @@ fn what_was_recorded_is_told_with_its_number_and_nothing_of_what_was_not() {
     hand.settled(&[1]);
     assert_eq!(told(&mut hand), [], "what is to be tried again is told when it fails");
     hand.give_new((3..=5).map(|id| row(id, None)).collect());
-    while let Some((_, flight, rows)) = hand.flights.pop() {
-        hand.publish((flight, rows.len()), None);
-    }
+    hand.accept_all();
     let (mut delivered, mut rows) = (0, 0);
     while !hand.settles.is_empty() {
-        let batch: Vec<i64> = hand.settles.remove(0).iter().map(|settlement| settlement.row.0).collect();
+        let batch = rows_of(&hand.settles.remove(0));
         rows += batch.len();
         hand.settled(&batch);
         for note in told(&mut hand) {
@@ -120,7 +118,7 @@ fn a_settle_that_failed_and_sets_nothing_aside_leaves_nothing_to_look_after() {
     while hand.now < Tick::after_start(Duration::from_secs(100)) {
         hand.wait();
         if let Some(batch) = hand.settles.pop() {
-            hand.settled(&batch.iter().map(|settlement| settlement.row.0).collect::<Vec<_>>());
+            hand.settled(&rows_of(&batch));
         }
         if let Some(read) = hand.read.take() {
             assert!(!matches!(read.wanted, Wanted::Walk(..)), "at {:?}", hand.now);

@@ -1,21 +1,15 @@
 //! A second settle, asked for before the first one is answered.
 
-use super::by_hand::{Hand, row};
+use super::by_hand::{Hand, row, rows_of};
 use crate::machine::Event;
 use crate::*;
-
-fn rows(batch: &[Settlement]) -> Vec<i64> {
-    batch.iter().map(|settlement| settlement.row.0).collect()
-}
 
 /// Five rows are delivered, and two go into a settle.
 fn delivered() -> Hand {
     let mut hand = Hand::with(1, |settings| settings.settle_rows = 2);
     hand.give_new((1..=5).map(|id| row(id, None)).collect());
-    while let Some((_, flight, rows)) = hand.flights.pop() {
-        hand.publish((flight, rows.len()), None);
-    }
-    assert_eq!(hand.settles.iter().map(|batch| rows(batch)).collect::<Vec<_>>(), [[1, 2], [3, 4]]);
+    hand.accept_all();
+    assert_eq!(hand.settles.iter().map(|batch| rows_of(batch)).collect::<Vec<_>>(), [[1, 2], [3, 4]]);
     hand
 }
 
@@ -26,7 +20,7 @@ fn only_a_full_settle_is_asked_for_ahead_and_two_are_under_way_at_most() {
     hand.settled(&[1, 2]);
     assert!(hand.settles.is_empty(), "one row waits, and one settle is under way");
     hand.settled(&[3, 4]);
-    assert_eq!(rows(&hand.settle()), [5]);
+    assert_eq!(rows_of(&hand.settle()), [5]);
     hand.settled(&[5]);
     assert_eq!(hand.machine.window(), (0, 0));
 }
@@ -45,9 +39,9 @@ fn what_failed_and_what_was_not_made_because_of_that_is_recorded_in_its_order() 
     while hand.settles.is_empty() {
         hand.wait();
     }
-    assert_eq!(rows(&hand.settle()), [1, 2], "nothing is asked for ahead while the store is away");
+    assert_eq!(rows_of(&hand.settle()), [1, 2], "nothing is asked for ahead while the store is away");
     hand.settled(&[1, 2]);
-    assert_eq!(hand.settles.iter().map(|batch| rows(batch)).collect::<Vec<_>>(), [vec![3, 4]]);
+    assert_eq!(hand.settles.iter().map(|batch| rows_of(batch)).collect::<Vec<_>>(), [vec![3, 4]]);
 }
 
 /// The lane is somebody else's: nothing of what was not made waits.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::by_hand::{Hand, head, row};
+use super::by_hand::{Hand, head, row, rows_of};
 use crate::machine::{Event, Wanted};
 use crate::*;
 
@@ -15,16 +15,10 @@ fn calm() -> Hand {
 /// These rows are read, all there are, and delivered.
 fn deliver(hand: &mut Hand, rows: &[i64]) {
     hand.give_new(rows.iter().map(|id| row(*id, None)).collect());
-    while let Some((_, flight, rows)) = hand.flights.pop() {
-        hand.publish((flight, rows.len()), None);
-    }
+    hand.accept_all();
 }
 
 /// The rows of the settle that was asked for.
-fn settled_now(hand: &mut Hand) -> Vec<i64> {
-    hand.settle().iter().map(|settlement| settlement.row.0).collect()
-}
-
 #[test]
 fn what_is_delivered_within_the_pause_is_recorded_at_once() {
     let mut hand = calm();
@@ -35,7 +29,7 @@ fn what_is_delivered_within_the_pause_is_recorded_at_once() {
     while hand.settles.is_empty() {
         hand.until_the_next_read();
     }
-    assert_eq!((settled_now(&mut hand), hand.now), (vec![1, 2, 3], end));
+    assert_eq!((rows_of(&hand.settle()), hand.now), (vec![1, 2, 3], end));
     hand.settled(&[1, 2, 3]);
     deliver(&mut hand, &[4]);
     assert!(hand.settles.is_empty(), "the next one waits as long");
@@ -48,7 +42,7 @@ fn a_failure_is_recorded_at_once_and_takes_along_what_waits() {
     hand.give_new(vec![row(2, None)]);
     let flight = hand.flight(2);
     hand.publish(flight, Some(ErrorKind::Rejected));
-    assert_eq!(settled_now(&mut hand), [1, 2]);
+    assert_eq!(rows_of(&hand.settle()), [1, 2]);
 }
 
 #[test]
@@ -56,7 +50,7 @@ fn a_lane_that_is_wanted_elsewhere_and_a_relay_that_stops_wait_for_no_company() 
     let mut hand = calm();
     deliver(&mut hand, &[1]);
     hand.hand_back();
-    assert_eq!(settled_now(&mut hand), [1]);
+    assert_eq!(rows_of(&hand.settle()), [1]);
     hand.settled(&[1]);
     assert_eq!(hand.released.len(), 1);
 
@@ -64,28 +58,28 @@ fn a_lane_that_is_wanted_elsewhere_and_a_relay_that_stops_wait_for_no_company() 
     deliver(&mut hand, &[1]);
     hand.machine.on(hand.now, Event::Stop);
     hand.act();
-    assert_eq!(settled_now(&mut hand), [1]);
+    assert_eq!(rows_of(&hand.settle()), [1]);
 }
 
 #[test]
 fn a_window_without_room_and_a_backlog_wait_for_nothing() {
     let mut hand = Hand::with(1, |settings| (settings.settle_pause, settings.window_rows) = (PAUSE, 2));
     deliver(&mut hand, &[1, 2]);
-    assert_eq!(settled_now(&mut hand), [1, 2]);
+    assert_eq!(rows_of(&hand.settle()), [1, 2]);
 
     let mut hand = Hand::with(1, |settings| (settings.settle_pause, settings.page_rows) = (PAUSE, 1));
     let read = hand.read(|wanted| *wanted == Wanted::New).unwrap();
     hand.answer(read, vec![row(1, None)], true);
     let flight = hand.flight(1);
     hand.publish(flight, None);
-    assert_eq!(settled_now(&mut hand), [1]);
+    assert_eq!(rows_of(&hand.settle()), [1]);
 }
 
 #[test]
 fn as_many_as_one_settle_takes_wait_for_no_more() {
     let mut hand = Hand::with(1, |settings| (settings.settle_pause, settings.settle_rows) = (PAUSE, 2));
     deliver(&mut hand, &[1, 2, 3]);
-    assert_eq!(settled_now(&mut hand), [1, 2]);
+    assert_eq!(rows_of(&hand.settle()), [1, 2]);
     hand.settled(&[1, 2]);
     assert!(hand.settles.is_empty());
 }
@@ -102,5 +96,5 @@ fn during_a_careful_start_nothing_waits_for_company() {
     hand.give_to(|wanted| matches!(wanted, Wanted::Rows(_)), vec![row(1, None)]);
     let flight = hand.flight(1);
     hand.publish(flight, None);
-    assert_eq!(settled_now(&mut hand), [1]);
+    assert_eq!(rows_of(&hand.settle()), [1]);
 }

@@ -2,14 +2,10 @@
 
 use std::time::Duration;
 
-use super::by_hand::{Hand, aside, only, row};
+use super::by_hand::{Hand, aside, only, row, rows_of};
 use super::world::name;
 use crate::machine::{DestinationIndex, Event, Wanted};
 use crate::*;
-
-fn rows(batch: &[Settlement]) -> Vec<i64> {
-    batch.iter().map(|settlement| settlement.row.0).collect()
-}
 
 /// Its head may be why the destination pauses, and only another key's message could tell.
 #[test]
@@ -21,8 +17,8 @@ fn of_a_key_that_fills_the_window_during_a_pause_only_its_share_stays() {
     assert!(hand.machine.destinations()[0].paused.is_some());
     let aside = hand.settle();
     assert!(aside.iter().all(|settlement| matches!(settlement.outcome, Outcome::SetAside { .. })));
-    assert_eq!(rows(&aside), (2..=32).collect::<Vec<_>>());
-    hand.settled(&rows(&aside));
+    assert_eq!(rows_of(&aside), (2..=32).collect::<Vec<_>>());
+    hand.settled(&rows_of(&aside));
     assert_eq!(hand.machine.window().0, 1);
 }
 
@@ -39,7 +35,7 @@ fn a_row_that_left_memory_for_want_of_room_goes_when_its_destination_goes_on() {
     assert!(hand.machine.destinations()[0].paused.is_some());
     let others = (4..=8).map(|id| only(0, row(id, None)));
     hand.give_new([row(2, Some("k")), only(1, row(3, Some("k")))].into_iter().chain(others).collect());
-    let shed = rows(&hand.settle());
+    let shed = rows_of(&hand.settle());
     assert_eq!(shed, [1, 4, 5, 6, 7, 8]);
     hand.settled(&shed);
     let flight = hand.flight(2);
@@ -49,7 +45,7 @@ fn a_row_that_left_memory_for_want_of_room_goes_when_its_destination_goes_on() {
     let flight = hand.flight(3);
     hand.publish(flight, None);
     // That this one is delivered is not recorded before the end.
-    assert_eq!(rows(&hand.settle()), [3]);
+    assert_eq!(rows_of(&hand.settle()), [3]);
     while hand.checks == 0 {
         hand.wait();
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::by_hand::{Hand, freed, head, row};
+use super::by_hand::{Hand, freed, head, row, rows_of};
 use crate::machine::{Event, Wanted};
 use crate::*;
 
@@ -23,7 +23,7 @@ fn what_waits_in_memory_behind_a_row_that_shuts_its_key_is_not_sent() {
     hand.publish(first, None);
     for _ in 0..20 {
         while !hand.settles.is_empty() {
-            let ids: Vec<i64> = hand.settles.remove(0).iter().map(|settlement| settlement.row.0).collect();
+            let ids = rows_of(&hand.settles.remove(0));
             hand.settled(&ids);
         }
         assert!(hand.flights.is_empty(), "it overtook the one that holds the key: {:?}", hand.flights);

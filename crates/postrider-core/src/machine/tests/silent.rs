@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::by_hand::{Hand, a_look, aside, only, row};
+use super::by_hand::{Hand, a_look, aside, only, row, rows_of};
 use super::world::name;
 use crate::machine::Wanted;
 use crate::*;
@@ -46,7 +46,7 @@ fn a_destination_that_does_not_answer_fills_the_window_for_two_seconds_and_no_lo
     let batch = hand.settle();
     let expected = Outcome::SetAside { waiting_for: Some(vec![name(SILENT)]) };
     assert!(batch.iter().all(|settlement| settlement.outcome == expected), "{batch:?}");
-    let left: Vec<i64> = batch.iter().map(|settlement| settlement.row.0).collect();
+    let left = rows_of(&batch);
     assert_eq!(left, (2..=ROWS).collect::<Vec<_>>(), "all but the one that is on its way");
     hand.settled(&left);
     let silent: Vec<bool> = hand.machine.destinations().iter().map(|view| view.silent_since.is_some()).collect();
@@ -74,7 +74,7 @@ fn what_waits_in_the_table_for_a_silent_destination_is_looked_for_when_it_answer
     let mut hand = hand();
     works(&mut hand);
     passes(&mut hand, 2_000);
-    let left: Vec<i64> = hand.settle().iter().map(|settlement| settlement.row.0).collect();
+    let left = rows_of(&hand.settle());
     hand.settled(&left);
     let late = hand.flight(1);
     hand.publish(late, None);
@@ -88,7 +88,7 @@ fn a_silence_that_ends_in_a_pause_is_over_when_the_pause_is() {
     let mut hand = hand();
     works(&mut hand);
     passes(&mut hand, 2_000);
-    let left: Vec<i64> = hand.settle().iter().map(|settlement| settlement.row.0).collect();
+    let left = rows_of(&hand.settle());
     hand.settled(&left);
     let late = hand.flight(1);
     hand.publish(late, Some(ErrorKind::Unknown));
