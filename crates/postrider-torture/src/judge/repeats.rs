@@ -1,14 +1,16 @@
 //! Repeats, each of which must belong to a fault.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::{Case, Finding, UNFLUSHED, aftermath, window_of, windows};
+use super::{Case, Finding, UNFLUSHED, aftermath, publish_takes, window_of, windows};
 use crate::fleet::WINDOW_ROWS;
 use crate::moment::Moment;
 use crate::plan::Kind;
-use crate::record::Fault;
+use crate::record::{Delivered, Fault};
+use crate::settings::BrokerKind;
 
 /// I4: no repeat without a fault that can cause one, and no more of them than were in flight.
 pub fn explained(case: &Case<'_>) -> Finding {
@@ -18,12 +20,17 @@ pub fn explained(case: &Case<'_>) -> Finding {
     );
     let excused = windows(&case.record.faults, aftermath(case.settings), |fault| fault.kind.excuses_repeats());
     let mut in_windows = vec![0_u64; excused.len()];
-    let mut last: HashMap<Uuid, Moment> = HashMap::new();
-    let mut repeats = 0_u64;
+    let mut last: HashMap<Uuid, &Delivered> = HashMap::new();
+    let (mut repeats, mut earliest) = (0_u64, Duration::ZERO);
     for delivered in &case.record.delivered {
-        let Some(before) = last.insert(delivered.id, delivered.at) else { continue };
+        let Some(before) = last.insert(delivered.id, delivered) else { continue };
         repeats += 1;
-        let window = window_of(&excused, before).or_else(|| window_of(&excused, delivered.at));
+        let unheard = unheard_end(before, delivered, case.settings.broker).and_then(|end| window_of(&excused, end));
+        let window = window_of(&excused, before.at).or_else(|| window_of(&excused, delivered.at)).or_else(|| {
+            let fault = unheard.and_then(|window| excused.get(window));
+            earliest = earliest.max(fault.map_or(Duration::ZERO, |(from, _)| from.since(before.at)));
+            unheard
+        });
         if let Some(count) = window.and_then(|window| in_windows.get_mut(window)) {
             *count += 1;
         } else {
@@ -33,8 +40,8 @@ pub fn explained(case: &Case<'_>) -> Finding {
             );
             finding.breaks_at(key, n, || {
                 format!(
-                    "{} of key {key} n {n}: at {before} and again at {} (term {})",
-                    delivered.id, delivered.at, delivered.term
+                    "{} of key {key} n {n}: at {} (term {}) and again at {} (term {})",
+                    delivered.id, before.at, before.term, delivered.at, delivered.term
                 )
             });
         }
@@ -57,10 +64,18 @@ pub fn explained(case: &Case<'_>) -> Finding {
     #[expect(clippy::cast_precision_loss, reason = "a rate to one decimal place")]
     let rate = repeats as f64 * 1000.0 / messages as f64;
     finding.measured = format!(
-        "repeats {repeats} ({rate:.1} of 1,000), at most {} in one disturbance that excuses {}, unexplained {}",
+        "repeats {repeats} ({rate:.1} of 1,000), at most {} in one disturbance that excuses {}, in calls under way up to \
+         {earliest:?} before a fault, unexplained {}",
         fullest.0, fullest.1, finding.broken
     );
     finding
+}
+
+/// By when the relay had heard what became of a message, where another one sent it again: a call is answered as a whole, so a
+/// relay that is lost takes the acceptances of its last calls with it, and their messages may come again long after the fault,
+/// behind a backlog. A relay that keeps its lane keeps what it heard, and has no such excuse.
+fn unheard_end(before: &Delivered, again: &Delivered, broker: BrokerKind) -> Option<Moment> {
+    (before.term < again.term).then(|| before.at.after(publish_takes(broker)))
 }
 
 /// How many messages a fault may have caught between their delivery and their removal from the outbox: the windows of

@@ -189,6 +189,23 @@ fn a_repeat_needs_a_fault_that_excuses_it() {
     assert!(run(Kind::RelayKill, 70, 71).contains(&"I4"), "it was long ago");
 }
 
+/// The relay dies within a call that has accepted messages and is not answered, and its successor has a backlog before it.
+#[test]
+fn a_repeat_by_the_next_owner_may_have_been_in_a_call_that_nobody_heard_the_end_of() {
+    let run = |term, killed_at| {
+        let run = Run::of(Class::Serialised, 1).delivers(&[1, 1]).fault(Kind::RelayKill, killed_at, killed_at);
+        run.changes(|run| {
+            run.record.delivered[1].at = Moment(200 * SECOND);
+            run.record.delivered[1].term = term;
+        })
+        .broken()
+        .contains(&"I4")
+    };
+    assert!(!run(2, 101));
+    assert!(run(1, 101), "the same owner knows what was accepted");
+    assert!(run(2, 104), "no call lasts as long");
+}
+
 /// A relay whose connection is cut has at most its window in its hands.
 #[test]
 fn more_repeats_than_were_in_flight_are_seen() {
