@@ -124,10 +124,9 @@ fn summary(reports: &BTreeMap<String, Value>) -> String {
         breaks("I4"),
     );
     let _ = writeln!(text, "| figure | value |\n|---|---|");
-    let repeats = sum("repeats");
     let counted = reports.values().filter(|report| report["settles_refused"].is_u64()).count();
     for (what, value) in [
-        ("repeats, all explained by a fault", format!("{repeats}")),
+        ("repeats / of them explained by no fault", format!("{} / {}", sum("repeats"), breaks("I4"))),
         ("transactions rolled back / with unknown end", format!("{} / {}", sum("rolled_back"), sum("unknown"))),
         ("lanes changed hands", format!("{} times", sum("lanes_changed_hands"))),
         (
