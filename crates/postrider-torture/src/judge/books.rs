@@ -25,10 +25,10 @@ pub fn retention(case: &Case<'_>) -> Finding {
         checked += 1;
         match first.get(id) {
             Some(at) if *at <= settled.at.after(STAMP) => {}
-            Some(at) => finding.breaks_at(written.key, written.n, || {
+            Some(at) => finding.breaks_at(written, || {
                 format!("{id} of key {} left at {} and was delivered at {at}", written.key, settled.at)
             }),
-            None => finding.breaks_at(written.key, written.n, || {
+            None => finding.breaks_at(written, || {
                 format!("{id} of key {} left at {} and was never delivered", written.key, settled.at)
             }),
         }
@@ -55,11 +55,11 @@ pub fn fencing(case: &Case<'_>) -> Finding {
         let is_its_own = |term: &i64| *term == settled.term || (keeps_the_first && *term < settled.term);
         let published = terms.get(id).is_some_and(|terms| terms.iter().any(is_its_own));
         if !settled.by_owner {
-            finding.breaks_at(written.key, written.n, || {
+            finding.breaks_at(written, || {
                 format!("{id} of key {} left at {} by a relay that did not own its lane", written.key, settled.at)
             });
         } else if terms.contains_key(id) && !published {
-            finding.breaks_at(written.key, written.n, || {
+            finding.breaks_at(written, || {
                 let (key, at, term) = (written.key, settled.at, settled.term);
                 format!("{id} of key {key} left at {at} under term {term} and was published under {:?}", terms.get(id))
             });

@@ -24,7 +24,7 @@ pub fn no_loss(case: &Case<'_>) -> Finding {
         if dead.contains(id) {
             given_up += 1;
         } else if !seen.contains(id) {
-            finding.breaks_at(written.key, written.n, || {
+            finding.breaks_at(written, || {
                 let left = written
                     .settled
                     .as_ref()
@@ -45,7 +45,7 @@ pub fn no_ghost(case: &Case<'_>) -> Finding {
     for delivered in &case.record.delivered {
         match case.record.written.get(&delivered.id) {
             Some(written) if written.in_ledger => {}
-            Some(written) => finding.breaks_at(written.key, written.n, || {
+            Some(written) => finding.breaks_at(written, || {
                 let (key, outcome, at) = (written.key, written.outcome, delivered.at);
                 format!("{} of key {key}, whose transaction ended {outcome:?}, was delivered at {at}", delivered.id)
             }),
@@ -72,7 +72,7 @@ pub fn integrity(case: &Case<'_>) -> Finding {
         let Some(written) = case.record.written.get(&delivered.id) else { continue };
         let before = *prints.entry(delivered.id).or_insert(delivered.print);
         if delivered.print != written.print || delivered.print != before {
-            finding.breaks_at(written.key, written.n, || format!("{} at {}", delivered.id, delivered.at));
+            finding.breaks_at(written, || format!("{} at {}", delivered.id, delivered.at));
         }
     }
     finding.breaks_as_told(case);

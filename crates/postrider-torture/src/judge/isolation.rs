@@ -30,9 +30,9 @@ pub fn isolation(case: &Case<'_>) -> Finding {
         match case.record.written.get(id) {
             Some(written) if written.key.class == Class::Poison => {}
             Some(written) if written.key.class == Class::Expiring && *reason == EXPIRED => expired += 1,
-            Some(written) => finding.breaks_at(written.key, written.n, || {
-                format!("{id} of key {} was given up, reason {reason}", written.key)
-            }),
+            Some(written) => {
+                finding.breaks_at(written, || format!("{id} of key {} was given up, reason {reason}", written.key))
+            }
             None => finding.breaks(|| format!("{id}, which nobody wrote, was given up")),
         }
     }
@@ -45,7 +45,7 @@ pub fn isolation(case: &Case<'_>) -> Finding {
             moments.push((written.acknowledged, written.acknowledged.after(BESIDE)));
         }
         if case.drained.is_some() && !dead.contains_key(id) {
-            finding.breaks_at(written.key, written.n, || format!("{id} is poison and no dead letter"));
+            finding.breaks_at(written, || format!("{id} is poison and no dead letter"));
         }
     }
     moments.sort_unstable();

@@ -53,7 +53,7 @@ pub fn gaps(case: &Case<'_>) -> Finding {
         let rested = outside(&disturbed, from, until);
         longest = longest.max(rested);
         if rested > bound {
-            finding.breaks_at(written.key, written.n, || {
+            finding.breaks_at(written, || {
                 let key = written.key;
                 format!("{id} waits, and of key {key} nothing was delivered from {from} to {until}, undisturbed for {rested:.1?}")
             });

@@ -16,12 +16,12 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::moment::Moment;
-use crate::record::{Fault, Record};
+use crate::record::{Fault, Record, Written};
 use crate::settings::{BrokerKind, Settings};
 
 pub use isolation::lags;
 pub use liveness::{percentile, takeovers};
-pub use window::history;
+pub use window::{Place, history};
 
 /// The longest pause before a destination that is away is tried again, as the relays are configured.
 pub const MAX_PAUSE: Duration = Duration::from_secs(1);
@@ -73,14 +73,14 @@ pub struct Finding {
     pub broken: u64,
     /// The first of them.
     pub witnesses: Vec<String>,
-    /// Keys whose history shows it.
+    /// The messages whose history shows it.
     #[serde(skip)]
-    pub keys: Vec<(crate::record::Key, u32)>,
+    pub places: Vec<Place>,
 }
 
 impl Finding {
     fn new(id: &'static str, says: &'static str) -> Self {
-        Self { id, says, measured: String::new(), broken: 0, witnesses: Vec::new(), keys: Vec::new() }
+        Self { id, says, measured: String::new(), broken: 0, witnesses: Vec::new(), places: Vec::new() }
     }
 
     fn breaks(&mut self, witness: impl FnOnce() -> String) {
@@ -98,9 +98,9 @@ impl Finding {
         }
     }
 
-    fn breaks_at(&mut self, key: crate::record::Key, n: u32, witness: impl FnOnce() -> String) {
-        if self.keys.len() < WITNESSES {
-            self.keys.push((key, n));
+    fn breaks_at(&mut self, written: &Written, witness: impl FnOnce() -> String) {
+        if self.places.len() < WITNESSES {
+            self.places.push(Place { key: written.key, n: written.n, begun: written.begun });
         }
         self.breaks(witness);
     }

@@ -34,16 +34,19 @@ pub fn explained(case: &Case<'_>) -> Finding {
         if let Some(count) = window.and_then(|window| in_windows.get_mut(window)) {
             *count += 1;
         } else {
-            let (key, n) = case.record.written.get(&delivered.id).map_or_else(
-                || (crate::record::Key { class: crate::record::Class::Unserialised, number: 0 }, 0),
-                |written| (written.key, written.n),
-            );
-            finding.breaks_at(key, n, || {
+            let id = delivered.id;
+            let twice = || {
                 format!(
-                    "{} of key {key} n {n}: at {} (term {}) and again at {} (term {})",
-                    delivered.id, before.at, before.term, delivered.at, delivered.term
+                    "at {} (term {}) and again at {} (term {})",
+                    before.at, before.term, delivered.at, delivered.term
                 )
-            });
+            };
+            match case.record.written.get(&id) {
+                Some(written) => {
+                    finding.breaks_at(written, || format!("{id} of key {} n {}: {}", written.key, written.n, twice()));
+                }
+                None => finding.breaks(|| format!("{id}, which nobody wrote: {}", twice())),
+            }
         }
     }
     let mut fullest = (0, 0);

@@ -150,6 +150,18 @@ fn what_is_for_later_and_goes_before_what_was_written_before_it_is_seen() {
     assert_eq!(run(1, &[2, 1]), [""; 0], "it takes its place when it is due");
 }
 
+/// Nobody knows what became of an attempt that was not answered: a broker that stood still may store it after those behind it.
+#[test]
+fn what_was_given_up_may_arrive_behind_its_successors() {
+    let run = |given_up: bool| {
+        let run = disturbed(Class::Expiring, 3).delivers(&[2, 1, 3]);
+        run.changes(|run| run.dead = given_up.then(|| (id(1), super::isolation::EXPIRED)).into_iter().collect())
+            .broken()
+    };
+    assert_eq!(run(true), [""; 0]);
+    assert_eq!(run(false), ["I3b"]);
+}
+
 #[test]
 fn successors_of_a_held_message_that_go_before_it_are_seen() {
     assert_eq!(Run::of(Class::Held, 3).delivers(&[1, 2, 3]).broken(), [""; 0], "however long they waited");

@@ -17,14 +17,14 @@ pub fn kept(case: &Case<'_>) -> Finding {
     let (mut delayed, mut ending) = (0_u64, 0_u64);
     for delivered in &case.record.delivered {
         let Some(written) = case.record.written.get(&delivered.id) else { continue };
-        let (id, key, n, at) = (delivered.id, written.key, written.n, delivered.at);
+        let (id, key, at) = (delivered.id, written.key, delivered.at);
         delayed += u64::from(written.not_before != Moment(0));
         ending += u64::from(written.not_after != Moment::NEVER);
         if at.after(STAMP) < written.not_before {
-            finding.breaks_at(key, n, || format!("{id} of key {key} is for {} and came at {at}", written.not_before));
+            finding.breaks_at(written, || format!("{id} of key {key} is for {} and came at {at}", written.not_before));
         }
         if outside(&disturbed, written.not_after, at) > ARRIVES {
-            finding.breaks_at(key, n, || format!("{id} of key {key} ended at {} and came at {at}", written.not_after));
+            finding.breaks_at(written, || format!("{id} of key {key} ended at {} and came at {at}", written.not_after));
         }
     }
     finding.measured = format!("delivered {delayed} that were for later, {ending} that had an end");

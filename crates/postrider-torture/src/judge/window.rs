@@ -4,20 +4,35 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use crate::moment::Moment;
-use crate::record::{Key, Record};
+use crate::record::{Key, Record, Written};
 
 /// Numbers around the one that is looked at.
 const AROUND: u32 = 3;
 /// Lines at most.
 const LINES: usize = 40;
-/// Faults this long before and after are named.
+/// Faults this long before and after are named, and messages of a key whose order nobody numbers.
 const NEAR: Duration = Duration::from_secs(10);
 
+/// A message among those of its key.
+#[derive(Debug, Clone, Copy)]
+pub struct Place {
+    /// Its key.
+    pub key: Key,
+    /// Which of its key; 0 where nobody knows.
+    pub n: u32,
+    /// When its transaction began.
+    pub begun: Moment,
+}
+
 /// What happened to a key around one of its messages, and the faults around that.
-pub fn history(record: &Record, key: Key, n: u32) -> String {
+pub fn history(record: &Record, place: Place) -> String {
+    let Place { key, n, begun } = place;
     let mut lines: Vec<(Moment, String)> = Vec::new();
-    let near = |number: u32| n == 0 || number.abs_diff(n) <= AROUND;
-    for (id, written) in record.written.iter().filter(|(_, written)| written.key == key && near(written.n)) {
+    let near = |written: &Written| match n {
+        0 => written.begun.after(NEAR) >= begun && written.begun <= begun.after(NEAR),
+        n => written.n.abs_diff(n) <= AROUND,
+    };
+    for (id, written) in record.written.iter().filter(|(_, written)| written.key == key && near(written)) {
         let what = format!("{id} n {} begins, ends {:?}", written.n, written.outcome);
         lines.push((written.begun, what));
         if written.acknowledged != Moment::NEVER {
@@ -33,7 +48,7 @@ pub fn history(record: &Record, key: Key, n: u32) -> String {
     }
     for delivered in &record.delivered {
         let Some(written) = record.written.get(&delivered.id).filter(|written| written.key == key) else { continue };
-        if near(written.n) {
+        if near(written) {
             let (id, n) = (delivered.id, written.n);
             let (lane, term, attempt) = (delivered.lane, delivered.term, delivered.attempt);
             lines.push((delivered.at, format!("{id} n {n} is delivered: lane {lane}, term {term}, attempt {attempt}")));

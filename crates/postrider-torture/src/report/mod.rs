@@ -153,8 +153,8 @@ pub fn write(case: &Case<'_>, judgement: &Judgement, circumstances: &Circumstanc
         for witness in &finding.witnesses {
             println!("  {witness}");
         }
-        if let Some((key, n)) = finding.keys.first() {
-            println!("{}", history(case.record, *key, *n));
+        if let Some(place) = finding.places.first() {
+            println!("{}", history(case.record, *place));
         }
     }
     println!("\nrepeat it: {}", circumstances.repeat_it);
