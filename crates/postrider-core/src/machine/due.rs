@@ -14,6 +14,7 @@ use super::Machine;
 use super::admit::Found;
 use super::destinations::{DestinationIndex, Destinations};
 use super::events::Ticket;
+use super::queue::Queue;
 use crate::lane::Lane;
 use crate::message::Key;
 use crate::row::{Closed, Retrying, Row, RowId};
@@ -66,11 +67,13 @@ impl Machine {
             Closed::For(names) => self.settings.named(names),
             Closed::ForMany(_) | Closed::ForAll => owed,
         };
-        // What stands before it there may be in memory, and accepted since the table was told.
+        // What stands before it there may be in memory, and accepted since the table was told: not where something
+        // of its key is on its way.
         let is_in_memory = is_read && record.is_some_and(|record| record.members > 0);
         let may_be_open = if is_in_memory { closed.both(owed).without(self.paused()) } else { Destinations::NONE };
+        let on_its_way = record.map_or(Destinations::NONE, |record| record.places(Queue::is_going));
         let unsure: Destinations = owed.without(closed).iter().filter(may_overtake).collect();
-        let unsure = unsure.with(may_be_open);
+        let unsure = unsure.with(may_be_open.without(on_its_way));
         if unsure.without(self.paused()).is_empty() {
             // Nobody looks for what waits for a destination that pauses.
             return Some(unsure);

@@ -34,6 +34,8 @@ pub(super) struct Settling {
     retry_at: Option<Tick>,
     /// Until then, deliveries that nobody waits for wait for company.
     company_until: Option<Tick>,
+    /// Something of what waits is waited for by its key.
+    is_waited_for: bool,
     /// The last settle that was answered failed.
     store_is_away: bool,
 }
@@ -68,7 +70,9 @@ impl Settling {
     }
 
     pub(super) fn forget_lane(&mut self, lane: Lane) {
-        self.waiting.retain(|(_, settlement)| settlement.lane != lane);
+        let stays = |(_, settlement): &OfStay| settlement.lane != lane;
+        self.waiting.retain(stays);
+        self.failed.retain(stays);
     }
 
     /// The rows of the next settle, if it is to be asked for now: beside one under way only in a backlog, so that the
@@ -84,7 +88,9 @@ impl Settling {
             return None;
         }
         (self.retry_at, self.company_until) = (None, None);
-        Some(self.waiting.drain(..self.waiting.len().min(most)).collect())
+        let batch = self.waiting.drain(..self.waiting.len().min(most)).collect();
+        self.is_waited_for &= !self.waiting.is_empty();
+        Some(batch)
     }
 
     /// The settle that was carried out is answered.
@@ -268,9 +274,17 @@ impl Machine {
             // Nobody asks for it any more, and now it is still in the processor's cache.
             entry.message = None;
         }
-        let (stay, message, lane, attempt) = (entry.stay, entry.id, entry.lane, entry.attempt);
+        let (stay, message, lane, attempt, key) = (entry.stay, entry.id, entry.lane, entry.attempt, entry.key);
         let settlement = Settlement { row, message, lane, outcome, attempt, suspicion };
         self.settling.waiting.push_back((stay, settlement));
+        self.settling.is_waited_for |= key.is_some_and(|key| self.waits_for_a_settle(key));
+    }
+
+    /// Whether rows of a key cannot go before something of it is recorded: they are looked for in the table then, or wait for
+    /// an end that a crash could undo.
+    fn waits_for_a_settle(&self, key: KeySlot) -> bool {
+        let Some(record) = self.keys.get(key) else { return false };
+        record.burying > 0 || (!record.aside.is_empty() && !record.aside.without(self.paused()).is_empty())
     }
 
     /// The row's end is decided and not recorded: until it is, a crash would bring the row back, to a relay with another
@@ -295,8 +309,8 @@ impl Machine {
         }
     }
 
-    /// Whether what waits to be recorded may wait for more of it: nothing but deliveries, while no lane, no room and no careful
-    /// start hangs on them. Where messages come one by one, each look that finds something would be followed by a settle, and
+    /// Whether what waits to be recorded may wait for more of it: nothing but deliveries, while no lane, no room, no careful
+    /// start and no other row of a key hangs on them. Where messages come one by one, each look that finds something would be followed by a settle, and
     /// the application's transactions would meet twice as many statements of ours (docs/adr/0004).
     fn may_wait_for_company(&self) -> bool {
         let is_leaving = self.stopping || !self.hand_back.is_empty();
@@ -305,7 +319,9 @@ impl Machine {
             return false;
         }
         let waiting = self.settling.waiting.len();
-        (1..self.settings.settle_rows).contains(&waiting) && self.settling.only_deliveries_wait()
+        (1..self.settings.settle_rows).contains(&waiting)
+            && !self.settling.is_waited_for
+            && self.settling.only_deliveries_wait()
     }
 
     pub(super) fn settled(&mut self, now: Tick, answer: Result<Settled, Error>) {

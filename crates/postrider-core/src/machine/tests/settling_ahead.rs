@@ -44,6 +44,21 @@ fn what_failed_and_what_was_not_made_because_of_that_is_recorded_in_its_order() 
     assert_eq!(hand.settles.iter().map(|batch| rows_of(batch)).collect::<Vec<_>>(), [vec![3, 4]]);
 }
 
+/// What failed waits for the answer to the one behind it, and the lane is lost in between.
+#[test]
+fn what_failed_of_a_lane_that_is_lost_meanwhile_is_not_asked_for_again() {
+    let mut hand = delivered();
+    hand.settles.clear();
+    hand.machine.on(hand.now, Event::Settled(Err(Error::new(ErrorKind::Unavailable, "scripted"))));
+    hand.lose();
+    hand.machine.on(hand.now, Event::NotSettled);
+    for _ in 0..10 {
+        hand.wait();
+        assert!(hand.settles.is_empty(), "of a lane that is somebody else's: {:?}", hand.settles);
+    }
+    assert!(hand.machine.is_drained());
+}
+
 /// The lane is somebody else's: nothing of what was not made waits.
 #[test]
 fn what_was_not_made_because_its_lane_is_lost_is_forgotten() {

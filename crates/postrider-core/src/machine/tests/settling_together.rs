@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::by_hand::{Hand, head, row, rows_of};
+use super::by_hand::{Hand, head, retrying, row, rows_of};
 use crate::machine::{Event, Wanted};
 use crate::*;
 
@@ -18,7 +18,6 @@ fn deliver(hand: &mut Hand, rows: &[i64]) {
     hand.accept_all();
 }
 
-/// The rows of the settle that was asked for.
 #[test]
 fn what_is_delivered_within_the_pause_is_recorded_at_once() {
     let mut hand = calm();
@@ -43,6 +42,18 @@ fn a_failure_is_recorded_at_once_and_takes_along_what_waits() {
     let flight = hand.flight(2);
     hand.publish(flight, Some(ErrorKind::Rejected));
     assert_eq!(rows_of(&hand.settle()), [1, 2]);
+}
+
+/// What comes after a row that was tried again is looked for when that one is recorded.
+#[test]
+fn a_delivery_that_its_key_waits_for_is_recorded_at_once() {
+    let mut hand = calm();
+    hand.give_due(vec![retrying(1, "k")]);
+    hand.accept_all();
+    assert_eq!(rows_of(&hand.settle()), [1]);
+    hand.settled(&[1]);
+    deliver(&mut hand, &[2]);
+    assert!(hand.settles.is_empty(), "nobody waits for this one");
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! A destination that takes calls and does not answer, beside one that does.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::by_hand::{Hand, a_look, aside, only, row, rows_of};
+use super::by_hand::{Hand, a_look, aside, only, retrying, row, rows_of};
 use super::world::name;
 use crate::machine::Wanted;
 use crate::*;
@@ -66,6 +67,17 @@ fn what_waits_in_the_table_for_another_destination_does_not_wait_for_an_answer()
     hand.settled(&[2]);
     hand.give_to(a_look, vec![aside(2, "k")]);
     assert!(hand.now < Tick::ZERO + Duration::from_secs(1));
+    assert!(hand.flights.iter().any(|(place, _, rows)| place.get() == WORKS && *rows == [2]), "{:?}", hand.flights);
+}
+
+/// The row before it is on its way to the one that does not answer, and it failed at the other one.
+#[test]
+fn what_is_tried_again_at_another_destination_does_not_wait_for_an_answer() {
+    let tried = |destination, row| Row { progress: BTreeMap::from([(name(destination), 1)]), ..row };
+    let mut hand = Hand::new(2);
+    hand.give_due(vec![tried(SILENT, only(SILENT, retrying(1, "k")))]);
+    assert!(hand.flights.iter().any(|(place, _, rows)| place.get() == SILENT && *rows == [1]), "{:?}", hand.flights);
+    hand.give_due(vec![Row { closed: Closed::For(vec![name(SILENT)]), ..tried(WORKS, retrying(2, "k")) }]);
     assert!(hand.flights.iter().any(|(place, _, rows)| place.get() == WORKS && *rows == [2]), "{:?}", hand.flights);
 }
 
