@@ -330,6 +330,14 @@ async fn a_relay_works_with_rights_on_the_tables_alone_and_a_writer_with_fewer()
     let mut writer = connection(&server.url_as(&format!("writer_{database}"), "w", database)).await;
     call(&mut writer, "'t', 'k', 'called', null, null, null, null, null").await.unwrap();
     writer.query_drop("insert into postrider_outbox (topic, payload) values ('t', 'inserted')").await.unwrap();
+    // MySQL drops the rights to a procedure with it, and says so; MariaDB replaces it.
+    outbox.sql("update postrider_meta set version = version - 1").await;
+    let owner = postrider_stores::mysql::MysqlOptions::new(&server.url_for(database)).unwrap();
+    postrider_stores::mysql::migrate(&owner, mysql::lanes(8)).await.unwrap();
+    let called_after = call(&mut writer, "'t', 'k', 'after', null, null, null, null, null").await;
+    let keeps_rights = outbox.sql("select version() like '%MariaDB%'").await == "1";
+    assert_eq!(called_after.is_ok(), keeps_rights, "{called_after:?}");
+    outbox.sql("delete from postrider_outbox where payload = 'after'").await;
     let url = server.url_as(&format!("relay_{database}"), "r", database);
     let options = postrider_stores::mysql::MysqlOptions::new(&url).unwrap();
     let store = postrider_stores::mysql::MysqlStore::open(options).await.unwrap();

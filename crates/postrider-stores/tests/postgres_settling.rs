@@ -65,6 +65,24 @@ async fn a_lane_whose_settle_is_in_flight_is_not_taken_until_it_ends() {
 }
 
 #[tokio::test]
+async fn a_number_that_the_history_has_already_is_settled_all_the_same() {
+    let outbox = Outbox::with(|options| options.history(History::Kept)).await;
+    let mut relay = Relay::joined(&outbox.store).await;
+    for began_anew in [false, true] {
+        if began_anew {
+            outbox.sql("truncate postrider_outbox restart identity").await;
+        }
+        outbox.enqueue(&[Message::new("t", "x")]).await;
+        let rows = relay.read_all().await;
+        assert_eq!(relay.settle(&rows, Outcome::Delivered).await.rows, ids(&rows), "began anew: {began_anew}");
+    }
+    assert_eq!(
+        outbox.sql("select (select count(*) from postrider_outbox), count(*) from postrider_delivered").await,
+        "0|1"
+    );
+}
+
+#[tokio::test]
 async fn one_statement_records_every_outcome_and_keeps_the_history() {
     let outbox = Outbox::with(|options| options.history(History::Kept)).await;
     let mut relay = Relay::joined(&outbox.store).await;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use postrider_core::{Error, ErrorKind, LaneCount, Result};
 
 use super::columns::Columns;
+use super::dialect::Family;
 use super::link::Link;
 use super::options::MysqlOptions;
 use super::schema::{COMPATIBLE_FROM, VERSION, statements};
@@ -127,6 +128,12 @@ async fn steps(link: &mut Link, options: &MysqlOptions, lanes: LaneCount) -> Res
     let version = installed.map_or(0, |installed| installed.version);
     for statement in statements(&options.names, lanes, version) {
         link.define("migrating", &statement).await?;
+    }
+    if version > 0 && link.dialect().await?.family == Family::Mysql {
+        tracing::warn!(
+            "MySQL drops the rights to a procedure with it, and both were made anew: grant `execute` again to users who call \
+             them and have no right to the whole schema"
+        );
     }
     Ok(())
 }

@@ -17,13 +17,17 @@ pub const COMPATIBLE_FROM: i32 = 1;
 /// One step per version; a semicolon on a line of its own ends a statement.
 const STEPS: [&str; 3] = [include_str!("schema_1.sql"), include_str!("schema_2.sql"), include_str!("schema_3.sql")];
 
-/// The procedures as they are now, made anew behind the steps.
-const PROCEDURES: [&str; 4] = [
-    "drop procedure if exists {enqueue}",
-    include_str!("enqueue.sql"),
-    "drop procedure if exists {first_seen}",
-    include_str!("first_seen.sql"),
-];
+/// The procedures as they are now, made anew behind the steps: each with its name.
+const PROCEDURES: [(&str, &str); 2] =
+    [("{enqueue}", include_str!("enqueue.sql")), ("{first_seen}", include_str!("first_seen.sql"))];
+
+/// How a procedure begins that replaces an earlier one, of which users have rights: MariaDB leaves them these. MySQL can do
+/// nothing but drop it, and their rights with it.
+const CREATE: &str = "create procedure ";
+const REPLACE: &str = "create /*M!100600 or replace */ procedure ";
+/// A statement that drops nothing on MariaDB, which passes over what is for MySQL 5.7 and later
+/// (<https://mariadb.com/docs/server/reference/sql-structure/comment-syntax>).
+const DROP_ON_MYSQL: &str = "/*M!100600 do 0 */ /*!50700 drop procedure if exists <procedure> */";
 
 /// The last statement: what it says is only true when all others are through.
 const DONE: &str = "\
@@ -44,8 +48,12 @@ pub(super) fn statements(names: &Names, lanes: LaneCount, found: i32) -> Vec<Str
         numbers.iter().fold(names.fill(text.trim()), |text, (name, number)| text.replace(name, number))
     };
     let steps = STEPS.iter().skip(usize::try_from(found).unwrap_or(0));
-    let steps = steps.flat_map(|step| step.split("\n;\n"));
-    steps.chain(PROCEDURES).chain([DONE]).map(fill).collect()
+    let steps = steps.flat_map(|step| step.split("\n;\n")).map(str::to_owned);
+    let procedures = PROCEDURES.into_iter().flat_map(|(name, body)| match found {
+        0 => [format!("drop procedure if exists {name}"), body.to_owned()],
+        _ => [DROP_ON_MYSQL.replace("<procedure>", name), body.replacen(CREATE, REPLACE, 1)],
+    });
+    steps.chain(procedures).chain([DONE.to_owned()]).map(|text| fill(&text)).collect()
 }
 
 /// The statements that create the tables, as the command-line client of the database takes them.
@@ -69,6 +77,15 @@ mod tests {
     #[test]
     fn every_version_has_its_step() {
         assert_eq!(usize::try_from(VERSION).unwrap(), STEPS.len());
+    }
+
+    #[test]
+    fn an_upgrade_replaces_the_procedures_and_a_creation_makes_them() {
+        let begins = |found| {
+            let all = statements(&Names::default(), LaneCount::new(8).unwrap(), found);
+            all.iter().filter(|text| text.contains(" or replace ")).count()
+        };
+        assert_eq!((begins(0), begins(VERSION - 1)), (0, PROCEDURES.len()));
     }
 
     #[test]

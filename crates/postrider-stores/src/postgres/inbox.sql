@@ -80,8 +80,9 @@ begin
     raise invalid_parameter_value using message = format('an inbox cannot keep %s in periods of %s', keep, period),
       hint = 'Expected periods of a second or more, and 1 to 500 of them to keep.';
   end if;
-  if (keep, period) <> (span.keep, span.period) then
-    -- What is not used yet is made anew; what is used is not divided.
+  -- What is not used yet is made anew; what is used is not divided. A snapshot that is older than the lock on a partition
+  -- would not see what was recorded in it meanwhile.
+  if (keep, period) <> (span.keep, span.period) and current_setting('transaction_isolation') = 'read committed' then
     for part in select * from {inbox_partitions}() order by begins desc loop
       begin
         execute format('lock table {schema}.%I in access exclusive mode', part.part);

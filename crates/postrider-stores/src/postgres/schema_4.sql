@@ -25,9 +25,10 @@ create table if not exists {inbox_foreign} (
 do $parts$
 begin
   for part in 0..7 loop
-    execute format('create table if not exists {schema}.%I partition of {inbox_foreign} for values with (modulus 8, remainder %s)',
+    continue when to_regclass(format('{schema}.%I', '<prefix>inbox_foreign_' || part)) is not null;
+    execute format('create table {schema}.%I partition of {inbox_foreign} for values with (modulus 8, remainder %s)',
                    '<prefix>inbox_foreign_' || part, part);
-    execute format('create index if not exists %I on {schema}.%I (seen_at)',
+    execute format('create index %I on {schema}.%I (seen_at)',
                    '<prefix>inbox_foreign_' || part || '_seen_at', '<prefix>inbox_foreign_' || part);
   end loop;
 end $parts$;

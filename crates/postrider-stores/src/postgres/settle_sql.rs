@@ -68,11 +68,13 @@ m as (
    where o.id = n.id and o.message_id = coalesce(n.message, o.message_id)
      and o.lane = any(array(select lane from l)) and o.state in (0, 2)
   returning o.id, o.message_id, o.lane, o.topic, o.key, o.payload, o.content_type, o.headers, o.attributes, o.created_at),
-d as (
+h as (
   insert into {delivered} (id, message_id, lane, topic, key, payload, content_type, headers, attributes, created_at,
                            attempts)
   select m.*, coalesce(a.attempt, 1) from m left join unnest($4::bigint[], $6::integer[]) a (id, attempt) using (id)
-  returning id)"
+  -- where numbers began anew, the history keeps the message that had this one first
+  on conflict (id) do nothing),
+d as (select id from m)"
     };
 }
 

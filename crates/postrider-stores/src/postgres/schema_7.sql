@@ -1,0 +1,2 @@
+--- 7
+-- The function of inbox.sql that makes partitions alone: under a snapshot of an earlier moment none is taken for unused.
