@@ -88,6 +88,8 @@ pub(super) fn may_be_a_neighbour(code: RDKafkaErrorCode) -> bool {
             | Code::InvalidMessage
             | Code::InvalidTimestamp
             | Code::PolicyViolation
+            // Said by the client of those beside the records that the server names (KIP-467).
+            | Code::InvalidDifferentRecord
     )
 }
 
@@ -114,6 +116,12 @@ pub(super) fn again(error: &Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_stood_beside_a_refused_record_is_asked_about_alone() {
+        assert!(may_be_a_neighbour(RDKafkaErrorCode::InvalidDifferentRecord));
+        assert!(!may_be_a_neighbour(RDKafkaErrorCode::MessageTimedOut), "it is not known to be refused");
+    }
 
     #[test]
     fn what_is_not_certain_is_unknown() {

@@ -119,6 +119,8 @@ impl<'a> Transaction<'a> {
                 }
                 // The answer to a request names all its messages; sent one by one, it names the right one.
                 End::Aborted(_, _, Cause::Neighbour) if !one_by_one && in_time => (one_by_one, gap) = (true, true),
+                // There is no time left to find out which of them it was: nobody is to blame.
+                End::Aborted(_, _, Cause::Neighbour) if !one_by_one => break,
                 // librdkafka goes on counting from what was refused, so the broker misses numbers in the next transaction.
                 // Aborting that one makes them anew, under the same id: a new producer could take the lane back.
                 End::Aborted(_, _, Cause::Purged) if gap && in_time => gap = false,

@@ -144,3 +144,20 @@ async fn on_postgresql_an_open_claim_keeps_its_partition_and_stops_nobody_for_lo
     let dropped = other.query_one("select postrider_inbox_keep()", &[]).await.unwrap();
     assert!(dropped.get::<_, i64>(0) > 0);
 }
+
+/// What was recorded after a snapshot is not seen under it: a partition that looks unused may be used.
+#[tokio::test]
+async fn on_postgresql_a_snapshot_from_before_a_claim_does_not_forget_it() {
+    for isolation in ["repeatable read", "serializable"] {
+        let database = postgres::Database::fresh().await;
+        let (mut one, other) = (connect(&database).await, connect(&database).await);
+        other
+            .batch_execute(&format!("begin isolation level {isolation}; select from postrider_inbox_span"))
+            .await
+            .unwrap();
+        let id = MessageId::fresh();
+        assert_eq!(claimed(&mut one, id).await, Seen::First);
+        other.batch_execute("select postrider_inbox_keep(interval '3 days'); commit").await.unwrap();
+        assert_eq!(claimed(&mut one, id).await, Seen::Repeat, "{isolation}");
+    }
+}
