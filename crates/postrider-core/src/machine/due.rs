@@ -67,13 +67,14 @@ impl Machine {
             Closed::For(names) => self.settings.named(names),
             Closed::ForMany(_) | Closed::ForAll => owed,
         };
-        // What stands before it there may be in memory, and accepted since the table was told: not where something
-        // of its key is on its way.
-        let is_in_memory = is_read && record.is_some_and(|record| record.members > 0);
-        let may_be_open = if is_in_memory { closed.both(owed).without(self.paused()) } else { Destinations::NONE };
-        let on_its_way = record.map_or(Destinations::NONE, |record| record.places(Queue::is_going));
+        // What stands before it there may be in memory, and accepted since the table was told: not where something of its key
+        // is on its way.
+        let may_be_open = match record.filter(|record| is_read && record.members > 0) {
+            Some(record) => closed.both(owed).without(self.paused().with(record.places(Queue::is_going))),
+            None => Destinations::NONE,
+        };
         let unsure: Destinations = owed.without(closed).iter().filter(may_overtake).collect();
-        let unsure = unsure.with(may_be_open.without(on_its_way));
+        let unsure = unsure.with(may_be_open);
         if unsure.without(self.paused()).is_empty() {
             // Nobody looks for what waits for a destination that pauses.
             return Some(unsure);

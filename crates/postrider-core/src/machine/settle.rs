@@ -34,8 +34,6 @@ pub(super) struct Settling {
     retry_at: Option<Tick>,
     /// Until then, deliveries that nobody waits for wait for company.
     company_until: Option<Tick>,
-    /// Something of what waits is waited for by its key.
-    is_waited_for: bool,
     /// The last settle that was answered failed.
     store_is_away: bool,
 }
@@ -64,11 +62,6 @@ impl Settling {
         waits.then(|| self.retry_at.or(self.company_until).unwrap_or(Tick::ZERO))
     }
 
-    /// Whether nothing waits but deliveries, of which a repeat would be the only consequence if they were never recorded.
-    fn only_deliveries_wait(&self) -> bool {
-        self.waiting.iter().all(|(_, settlement)| matches!(settlement.outcome, Outcome::Delivered))
-    }
-
     pub(super) fn forget_lane(&mut self, lane: Lane) {
         let stays = |(_, settlement): &OfStay| settlement.lane != lane;
         self.waiting.retain(stays);
@@ -88,9 +81,7 @@ impl Settling {
             return None;
         }
         (self.retry_at, self.company_until) = (None, None);
-        let batch = self.waiting.drain(..self.waiting.len().min(most)).collect();
-        self.is_waited_for &= !self.waiting.is_empty();
-        Some(batch)
+        Some(self.waiting.drain(..self.waiting.len().min(most)).collect())
     }
 
     /// The settle that was carried out is answered.
@@ -274,17 +265,9 @@ impl Machine {
             // Nobody asks for it any more, and now it is still in the processor's cache.
             entry.message = None;
         }
-        let (stay, message, lane, attempt, key) = (entry.stay, entry.id, entry.lane, entry.attempt, entry.key);
+        let (stay, message, lane, attempt) = (entry.stay, entry.id, entry.lane, entry.attempt);
         let settlement = Settlement { row, message, lane, outcome, attempt, suspicion };
         self.settling.waiting.push_back((stay, settlement));
-        self.settling.is_waited_for |= key.is_some_and(|key| self.waits_for_a_settle(key));
-    }
-
-    /// Whether rows of a key cannot go before something of it is recorded: they are looked for in the table then, or wait for
-    /// an end that a crash could undo.
-    fn waits_for_a_settle(&self, key: KeySlot) -> bool {
-        let Some(record) = self.keys.get(key) else { return false };
-        record.burying > 0 || (!record.aside.is_empty() && !record.aside.without(self.paused()).is_empty())
     }
 
     /// The row's end is decided and not recorded: until it is, a crash would bring the row back, to a relay with another
@@ -310,18 +293,28 @@ impl Machine {
     }
 
     /// Whether what waits to be recorded may wait for more of it: nothing but deliveries, while no lane, no room, no careful
-    /// start and no other row of a key hangs on them. Where messages come one by one, each look that finds something would be followed by a settle, and
-    /// the application's transactions would meet twice as many statements of ours (docs/adr/0004).
+    /// start and no other row of their keys hangs on them. Where messages come one by one, each look that finds something
+    /// would be followed by a settle, and the application's transactions would meet twice as many statements of ours
+    /// (docs/adr/0004).
     fn may_wait_for_company(&self) -> bool {
         let is_leaving = self.stopping || !self.hand_back.is_empty();
         let is_short_of_room = self.schedule.is_in_backlog() || self.window.room(self.settings.page_rows).is_none();
         if is_leaving || is_short_of_room || !self.careful.is_over() {
             return false;
         }
-        let waiting = self.settling.waiting.len();
-        (1..self.settings.settle_rows).contains(&waiting)
-            && !self.settling.is_waited_for
-            && self.settling.only_deliveries_wait()
+        let waiting = &self.settling.waiting;
+        let paused = self.paused();
+        (1..self.settings.settle_rows).contains(&waiting.len())
+            && waiting.iter().all(|(_, settlement)| {
+                matches!(settlement.outcome, Outcome::Delivered) && !self.is_waited_for(settlement.row, paused)
+            })
+    }
+
+    /// Whether other rows of its key cannot go before this one is recorded: they are looked for in the table then, or wait for
+    /// an end that a crash could undo.
+    fn is_waited_for(&self, row: RowId, paused: Destinations) -> bool {
+        let record = self.window.get(row).and_then(|entry| entry.key).and_then(|key| self.keys.get(key));
+        record.is_some_and(|record| record.burying > 0 || !record.aside.without(paused).is_empty())
     }
 
     pub(super) fn settled(&mut self, now: Tick, answer: Result<Settled, Error>) {
