@@ -4,9 +4,10 @@ use std::collections::{HashMap, HashSet};
 
 use uuid::Uuid;
 
+use super::isolation::EXPIRED;
 use super::{Case, Finding};
 use crate::moment::Moment;
-use crate::record::{Key, Outcome};
+use crate::record::{Key, Outcome, Written};
 
 /// I3: first deliveries of a key are 1, 2, 3 ... without a gap; repeats may only go back.
 ///
@@ -52,43 +53,53 @@ pub fn serialised(case: &Case<'_>) -> Finding {
 
 /// I3b: of two transactions, one of which began after the other was acknowledged, the messages keep that order; in
 /// every class of keys. What is for later takes its place when it is due: nothing waits for it until then. Nor does anything
-/// wait for what was given up, which may be on its way to the broker all the same: nobody knows what became of an attempt
-/// that was not answered.
+/// wait for what had come to its end, and was given up for that: an attempt of it that nobody answered may be on its way all
+/// the same, and a broker that stood still takes what came over several connections in any order.
 pub fn unserialised(case: &Case<'_>) -> Finding {
     let mut finding = Finding::new("I3b", "what began after another's commit was acknowledged comes after it");
-    let mut first: HashMap<Key, Vec<Uuid>> = HashMap::new();
+    let mut first: HashMap<Key, Vec<(Uuid, Moment)>> = HashMap::new();
     let mut seen: HashSet<Uuid> = HashSet::new();
     for delivered in &case.record.delivered {
         let Some(written) = case.record.written.get(&delivered.id) else { continue };
         if seen.insert(delivered.id) {
-            first.entry(written.key).or_default().push(delivered.id);
+            first.entry(written.key).or_default().push((delivered.id, delivered.at));
         }
     }
-    let given_up: HashSet<Uuid> = case.dead.iter().map(|(id, _)| *id).collect();
+    let over: HashSet<Uuid> = case.dead.iter().filter(|(_, reason)| *reason == EXPIRED).map(|(id, _)| *id).collect();
     let (mut checked, mut late) = (0_u64, 0_u64);
     for (key, ids) in &first {
         // From the end: the earliest acknowledgement among what comes later must not be before this one's beginning.
         let mut earliest = (Moment::NEVER, Uuid::nil());
-        let mut earliest_given_up = Moment::NEVER;
-        for id in ids.iter().rev() {
+        // Those that were given up at their end, and came all the same.
+        let mut ended: Vec<(&Uuid, &Written)> = Vec::new();
+        for (id, at) in ids.iter().rev() {
             let Some(written) = case.record.written.get(id) else { continue };
             checked += 1;
-            if earliest.0 < written.begun {
+            let mut overtaken = (earliest.0 < written.begun).then_some(earliest);
+            for (later, other) in ended.iter().filter(|(_, other)| other.acknowledged < written.begun) {
+                if other.not_after <= *at {
+                    late += 1;
+                } else {
+                    overtaken = overtaken.or(Some((other.acknowledged, **later)));
+                }
+            }
+            if let Some((acknowledged, later)) = overtaken {
                 finding.breaks_at(written, || {
-                    let (later, at) = (earliest.1, earliest.0);
-                    format!("key {key}: {id} (begun at {}) came before {later} (acknowledged at {at})", written.begun)
+                    let begun = written.begun;
+                    format!("key {key}: {id} (begun at {begun}) came before {later} (acknowledged at {acknowledged})")
                 });
             }
-            late += u64::from(earliest_given_up < written.begun);
             let has_its_place = written.outcome == Outcome::Committed && written.not_before == Moment(0);
-            if has_its_place && given_up.contains(id) {
-                earliest_given_up = earliest_given_up.min(written.acknowledged);
+            if has_its_place && over.contains(id) {
+                ended.push((id, written));
             } else if has_its_place && written.acknowledged < earliest.0 {
                 earliest = (written.acknowledged, *id);
             }
         }
     }
-    finding.measured =
-        format!("checked {checked} over {} keys; {late} came before one that had been given up", first.len());
+    finding.measured = format!(
+        "checked {checked} over {} keys; {late} came before one that was over by then and given up",
+        first.len()
+    );
     finding
 }

@@ -25,11 +25,10 @@ pub fn explained(case: &Case<'_>) -> Finding {
     for delivered in &case.record.delivered {
         let Some(before) = last.insert(delivered.id, delivered) else { continue };
         repeats += 1;
-        let unheard = unheard_end(before, delivered, case.settings.broker).and_then(|end| window_of(&excused, end));
         let window = window_of(&excused, before.at).or_else(|| window_of(&excused, delivered.at)).or_else(|| {
-            let fault = unheard.and_then(|window| excused.get(window));
-            earliest = earliest.max(fault.map_or(Duration::ZERO, |(from, _)| from.since(before.at)));
-            unheard
+            let window = window_of(&excused, unheard_end(before, delivered, case.settings.broker)?)?;
+            earliest = earliest.max(excused.get(window)?.0.since(before.at));
+            Some(window)
         });
         if let Some(count) = window.and_then(|window| in_windows.get_mut(window)) {
             *count += 1;

@@ -152,14 +152,19 @@ fn what_is_for_later_and_goes_before_what_was_written_before_it_is_seen() {
 
 /// Nobody knows what became of an attempt that was not answered: a broker that stood still may store it after those behind it.
 #[test]
-fn what_was_given_up_may_arrive_behind_its_successors() {
-    let run = |given_up: bool| {
+fn what_was_given_up_at_its_end_may_arrive_behind_what_came_later_than_that() {
+    let run = |reason: i16, end: u64| {
         let run = disturbed(Class::Expiring, 3).delivers(&[2, 1, 3]);
-        run.changes(|run| run.dead = given_up.then(|| (id(1), super::isolation::EXPIRED)).into_iter().collect())
-            .broken()
+        run.changes(|run| {
+            run.record.written.get_mut(&id(1)).unwrap().not_after = Moment(end * SECOND);
+            run.dead = vec![(id(1), reason)];
+        })
+        .broken()
+        .contains(&"I3b")
     };
-    assert_eq!(run(true), [""; 0]);
-    assert_eq!(run(false), ["I3b"]);
+    assert!(!run(super::isolation::EXPIRED, 99));
+    assert!(run(super::isolation::EXPIRED, 101), "it was waited for until then");
+    assert!(run(super::isolation::EXPIRED + 1, 99), "nobody gives that one up for its end");
 }
 
 #[test]
