@@ -110,8 +110,71 @@ async fn nothing_of_a_key_is_accepted_before_its_message_that_failed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_series_that_is_refused_for_one_of_its_messages_is_sent_one_by_one() {
+    let cluster = cluster(1, 1);
+    let broker = broker(&cluster);
+    until_accepted(&broker, of_key("warm", &["1", "2", "3"])).await;
+    cluster.request_errors(RDKafkaApiKey::Produce, &[OK, RDKafkaRespErr::RD_KAFKA_RESP_ERR_INVALID_RECORD]);
+    let results = broker.publish(&of_key("k", &["a", "b", "c", "d", "e"])).await;
+    assert_eq!(told(&results), ["ok"; 5], "{results:?}");
+    assert_eq!(log(&cluster).await, ["1", "2", "3", "a", "b", "c", "d", "e"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_series_whose_time_is_up_is_unknown_and_leaves_no_more() {
+    let cluster = cluster(1, 1);
+    let broker = open(&config(&cluster).option("timeout", "1s")).unwrap();
+    until_accepted(&broker, of_key("warm", &["1", "2", "3"])).await;
+    let late = [RDKafkaRespErr::RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS; 1000];
+    cluster.request_errors(RDKafkaApiKey::Produce, &[&[OK], &late[..]].concat());
+    let batch = of_key("k", &["a", "b", "c", "d"]);
+    let began = Instant::now();
+    let results = broker.publish(&batch).await;
+    assert_eq!(told(&results), ["ok", "unknown", "unknown", "unknown"], "{results:?}");
+    assert!(results[1..].iter().all(|result| format!("{result:?}").contains("in time")), "{results:?}");
+    assert!(began.elapsed() < Duration::from_secs(4), "it took {:?}", began.elapsed());
+    cluster.clear_request_errors(RDKafkaApiKey::Produce);
+    until_accepted(&broker, of_key("other", &["after"])).await;
+    assert_eq!(log(&cluster).await, ["1", "2", "3", "a", "after"]);
+    until_accepted(&broker, batch[1..].to_vec()).await;
+    assert_eq!(log(&cluster).await, ["1", "2", "3", "a", "after", "b", "c", "d"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_series_goes_on_when_its_producer_ends_for_another_call() {
+    let cluster = cluster(1, 1);
+    // So long what is handed over waits for company.
+    let broker = open(&config(&cluster).option("timeout", "20s").option("linger", "1s")).unwrap();
+    until_accepted(&broker, of_key("warm", &["1", "2", "3"])).await;
+    let (one, another) = (of_key("one", &["w", "x", "y", "z"]), of_key("another", &["a", "b", "c", "d"]));
+    // By then both first messages are accepted, and what is behind them waits to leave.
+    let given_up = tokio::time::timeout(Duration::from_millis(1700), broker.publish(&one));
+    let (given_up, results) = tokio::join!(given_up, async {
+        tokio::time::sleep(Duration::from_millis(350)).await;
+        broker.publish(&another).await
+    });
+    assert!(given_up.is_err(), "{given_up:?}");
+    assert_eq!(told(&results), ["ok"; 4], "{results:?}");
+    let mut found = log(&cluster).await;
+    found.retain(|text| ["a", "b", "c", "d"].contains(&text.as_str()));
+    assert_eq!(found, ["a", "b", "c", "d"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_is_not_as_slow_as_one_round_trip_per_message() {
+    let cluster = cluster(1, 1);
+    let broker = open(&config(&cluster).option("timeout", "20s")).unwrap();
+    until_accepted(&broker, of_key("warm", &["1", "2", "3"])).await;
+    cluster.broker_round_trip_time(1, Duration::from_millis(100)).unwrap();
+    let began = Instant::now();
+    let results = broker.publish(&numbered(1, 200)).await;
+    assert!(told(&results).iter().all(|told| *told == "ok"), "{results:?}");
+    assert!(began.elapsed() < Duration::from_secs(4), "200 messages took {:?}", began.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pipeline_of_one_key_would_store_a_later_message_before_the_failed_one() {
-    // Why the broker waits for each message of a key. Should this ever fail, librdkafka has become better.
+    // Why the broker does not do just this. Should this ever fail, librdkafka has become better.
     let cluster = cluster(1, 1);
     let producer: FutureProducer = rdkafka::ClientConfig::new()
         .set("bootstrap.servers", cluster.bootstrap_servers())

@@ -3,6 +3,8 @@
 use postrider_core::{Error, ErrorKind, Message, Result};
 
 const PREFIX: &str = "kafka.";
+/// The attribute that asks for a partition.
+pub(super) const PARTITION: &str = "kafka.partition";
 /// The last millisecond of the year 9999: beyond it, a date is a mistake.
 const LATEST: i64 = 253_402_300_799_999;
 

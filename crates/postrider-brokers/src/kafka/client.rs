@@ -22,6 +22,8 @@ pub(super) enum Use<'a> {
     Batches,
     /// One message per request, to find out which one of a batch is refused.
     Alone,
+    /// Several messages of one key at once: nothing leaves behind one that failed, see [`series`](super::series).
+    Series,
     /// The transactions of one id.
     Transactions(&'a str),
 }
@@ -61,6 +63,9 @@ pub(super) fn config(settings: &Settings, purpose: Use<'_>) -> ClientConfig {
         Use::Batches => {}
         Use::Alone => {
             native.set("batch.num.messages", "1");
+        }
+        Use::Series => {
+            native.set("enable.gapless.guarantee", "true").set("message.timeout.ms", "0");
         }
         Use::Transactions(id) => {
             // librdkafka wants it no shorter than the timeout of a message.

@@ -8,6 +8,7 @@ use super::link::Link;
 use super::place::Place;
 use super::settings::Settings;
 use super::topic_settings::{self, TopicSettings};
+use super::way::Way;
 use super::wire;
 
 /// Bytes of a full request, where the option `producer.batch.size` says nothing else.
@@ -28,7 +29,7 @@ struct Replicas {
 /// # Errors
 /// `Unavailable`, or `Config` for a topic that is missing, forbidden or can't take a message.
 pub(super) async fn look(settings: &Settings, link: &Link, destinations: &[Destination]) -> Result<Vec<Finding>> {
-    let line = link.line()?;
+    let line = link.line(Way::Batched)?;
     let mut findings = Vec::new();
     if settings.security.shows_the_password() {
         let found = "the password travels readable (sasl = plain without TLS)".to_owned();

@@ -1,20 +1,28 @@
 //! One producer of librdkafka, and what is known of it.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use postrider_core::{Error, ErrorKind, Result};
 use rdkafka::ClientConfig;
-use rdkafka::error::KafkaError;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::metadata::Metadata;
-use rdkafka::producer::{FutureProducer, Producer as _, PurgeConfig};
+use rdkafka::producer::{DeliveryFuture, FutureProducer, Producer as _, PurgeConfig};
 
+use tokio::time::{Instant, sleep};
+
+use super::known::Known;
 use super::listener::Listener;
+use super::wire::Record;
 
 /// The client's producer.
 pub(super) type Producer = FutureProducer<Listener>;
 
+/// What became of a record that was offered.
+pub(super) type Handed = std::result::Result<DeliveryFuture, KafkaError>;
+
+/// How long a full queue is waited for at a time.
+const BREATH: Duration = Duration::from_millis(5);
 /// How long the cluster may take to answer a question.
 pub(super) const CONNECT: Duration = Duration::from_secs(5);
 /// How long an old refusal is given to be over: longer than the longest pause between two attempts to connect.
@@ -25,7 +33,8 @@ pub(super) struct Line {
     shown: String,
     producer: Option<Producer>,
     listener: Listener,
-    given_up: AtomicBool,
+    known: Known,
+    given_up: RwLock<bool>,
 }
 
 impl Line {
@@ -37,7 +46,13 @@ impl Line {
         let listener = Listener::default();
         let producer =
             config.create_with_context(listener.clone()).map_err(|error| refused("producer", shown, &error))?;
-        Ok(Self { shown: shown.to_owned(), producer: Some(producer), listener, given_up: AtomicBool::new(false) })
+        Ok(Self {
+            shown: shown.to_owned(),
+            producer: Some(producer),
+            listener,
+            known: Known::default(),
+            given_up: RwLock::new(false),
+        })
     }
 
     /// The producer.
@@ -55,15 +70,47 @@ impl Line {
         &self.listener
     }
 
+    /// Where the servers know it.
+    pub(super) fn known(&self) -> &Known {
+        &self.known
+    }
+
     /// Whether another producer must take its place: it failed for good, or was given up.
     pub(super) fn is_over(&self) -> bool {
         let failed = self.producer.as_ref().is_none_or(|producer| producer.client().fatal_error().is_some());
-        failed || self.given_up.load(Ordering::SeqCst)
+        failed || *self.given_up.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives it up: what it still has is sent no more, and comes back as unknown.
+    /// Hands a record to librdkafka, waiting while its queue is full, until `closing`.
+    ///
+    /// # Errors
+    /// What librdkafka says when it does not take it; `PurgeQueue` where the producer was given up.
+    pub(super) async fn send(&self, mut record: Record<'_>, closing: Instant) -> Handed {
+        loop {
+            match self.offer(record) {
+                Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), back)) if Instant::now() < closing => {
+                    record = back;
+                    sleep(BREATH).await;
+                }
+                Err((error, _)) => return Err(error),
+                Ok(delivery) => return Ok(delivery),
+            }
+        }
+    }
+
+    fn offer<'a>(&self, record: Record<'a>) -> std::result::Result<DeliveryFuture, (KafkaError, Record<'a>)> {
+        // Held until the record is in the queue: behind what is purged, nothing may leave.
+        let given_up = self.given_up.read().unwrap_or_else(PoisonError::into_inner);
+        match &self.producer {
+            Some(producer) if !*given_up => producer.send_result(record),
+            _ => Err((KafkaError::MessageProduction(RDKafkaErrorCode::PurgeQueue), record)),
+        }
+    }
+
+    /// Gives it up: what it still has is sent no more, and comes back as unknown. It takes nothing more.
     pub(super) fn give_up(&self) {
-        self.given_up.store(true, Ordering::SeqCst);
+        let mut given_up = self.given_up.write().unwrap_or_else(PoisonError::into_inner);
+        *given_up = true;
         if let Some(producer) = &self.producer {
             producer.purge(PurgeConfig::default().queue().inflight().non_blocking());
         }
@@ -133,4 +180,28 @@ pub(super) fn refused(what: &str, shown: &str, error: &KafkaError) -> Error {
         other => other.to_string(),
     };
     Error::new(ErrorKind::Config, format!("preparing the {what} for {shown}: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use rdkafka::producer::FutureRecord;
+
+    use super::*;
+
+    /// What it had may have been purged: nothing may leave behind that.
+    #[tokio::test]
+    async fn a_producer_that_was_given_up_takes_nothing_more() {
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", "127.0.0.1:9");
+        let line = Line::new("kafka://nowhere", &config).unwrap();
+        let record = || FutureRecord::to("orders");
+        let waiting = line.send(record(), Instant::now()).await.unwrap();
+        line.give_up();
+        let refused = line.send(record(), Instant::now()).await;
+        let expected = KafkaError::MessageProduction(RDKafkaErrorCode::PurgeQueue);
+        assert!(matches!(refused, Err(ref error) if *error == expected), "{:?}", refused.err());
+        assert!(line.is_over());
+        let given_back = waiting.await.unwrap();
+        assert!(matches!(given_back, Err((ref error, _)) if *error == expected), "{given_back:?}");
+    }
 }

@@ -9,10 +9,11 @@ use postrider_core::{Error, ErrorKind, Outgoing, Result};
 use rdkafka::producer::Producer as _;
 use rdkafka::util::Timeout;
 
-use super::client::{self, Use};
+use super::client;
 use super::line::{CONNECT, Line};
 use super::place::{Place, Places};
 use super::settings::Settings;
+use super::way::{OfEachWay, Way};
 use super::wire;
 
 /// How many topics are remembered.
@@ -23,50 +24,31 @@ const FRESH: Duration = Duration::from_secs(60);
 /// The producers, made when they are first needed and replaced when they fail for good.
 pub(super) struct Link {
     settings: Arc<Settings>,
-    batches: Mutex<Option<Arc<Line>>>,
-    alone: Mutex<Option<Arc<Line>>>,
+    lines: OfEachWay<Mutex<Option<Arc<Line>>>>,
     topics: Mutex<HashMap<String, (Instant, Place)>>,
     closed: AtomicBool,
 }
 
 impl Link {
     pub(super) fn new(settings: Arc<Settings>) -> Self {
-        Self {
-            settings,
-            batches: Mutex::default(),
-            alone: Mutex::default(),
-            topics: Mutex::default(),
-            closed: AtomicBool::new(false),
-        }
+        Self { settings, lines: OfEachWay::default(), topics: Mutex::default(), closed: AtomicBool::new(false) }
     }
 
-    /// The producer of ordinary messages.
+    /// The producer of one way to send.
     ///
     /// # Errors
     /// `Unavailable` and unsent after [`Link::close`]; `Config` when librdkafka can't work with the settings.
-    pub(super) fn line(&self) -> Result<Arc<Line>> {
-        self.standing(&self.batches, Use::Batches)
-    }
-
-    /// The producer that sends each message in a request of its own.
-    ///
-    /// # Errors
-    /// As of [`Link::line`].
-    pub(super) fn alone(&self) -> Result<Arc<Line>> {
-        self.standing(&self.alone, Use::Alone)
-    }
-
-    fn standing(&self, place: &Mutex<Option<Arc<Line>>>, purpose: Use<'_>) -> Result<Arc<Line>> {
+    pub(super) fn line(&self, way: Way) -> Result<Arc<Line>> {
         self.open()?;
-        let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut place = self.lines.of(way).lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(line) = place.as_ref().filter(|line| !line.is_over()) {
             return Ok(Arc::clone(line));
         }
         if let Some(over) = place.take() {
-            tracing::warn!(broker = %self.settings.shown, "the producer failed for good and is replaced");
+            tracing::warn!(broker = %self.settings.shown, ?way, "the producer failed for good and is replaced");
             over.give_up();
         }
-        let line = Arc::new(Line::new(&self.settings.shown, &client::config(&self.settings, purpose))?);
+        let line = Arc::new(Line::new(&self.settings.shown, &client::config(&self.settings, way.purpose()))?);
         *place = Some(Arc::clone(&line));
         Ok(line)
     }
@@ -87,7 +69,7 @@ impl Link {
     /// # Errors
     /// When there is no connection, or the cluster refuses us: nothing of the batch was sent.
     pub(super) async fn places(&self, batch: &[Outgoing]) -> Result<Places> {
-        let line = self.line()?;
+        let line = self.line(Way::Batched)?;
         let mut places = Places::new();
         for outgoing in batch {
             let topic = outgoing.destination.as_str();
@@ -136,12 +118,17 @@ impl Link {
     /// Forgets a topic: the next message for it asks.
     pub(super) fn forget(&self, topic: &str) {
         self.topics.lock().unwrap_or_else(PoisonError::into_inner).remove(topic);
+        for place in self.lines.all() {
+            if let Some(line) = place.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
+                line.known().forget(topic);
+            }
+        }
     }
 
     /// Sends what is still waiting, within a bound, and ends the producers.
     pub(super) async fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
-        for place in [&self.batches, &self.alone] {
+        for place in self.lines.all() {
             let line = place.lock().unwrap_or_else(PoisonError::into_inner).take();
             let Some(line) = line else { continue };
             // Whoever waits for an answer gets it; what is not sent by then comes back as unknown.

@@ -2,14 +2,15 @@
 //!
 //! **Promises**: accepted only by the acknowledgement of every replica in sync (`acks=all`), from an idempotent producer,
 //! so that the client's own retries do not reorder, and do not repeat but around the change of a partition's leader
-//! (librdkafka #4953); the messages of one key go one after another, each after
-//! the acknowledgement of the one before; different keys go at once. A key goes to the partition to which Java's
+//! (librdkafka #4953); what is behind a message of its key leaves when that is acknowledged, and nothing is stored behind
+//! one that failed; different keys go at once. A key goes to the partition to which Java's
 //! producer sends it (`murmur2_random`); a message without a key has none on Kafka either. A producer that fails for
 //! good is replaced, and what it had in flight is `Unknown`. A broker that is down does not keep the relay from starting.
 //!
-//! **Why one at a time per key**: when a message of a pipeline fails for good, librdkafka numbers the later ones of its
-//! partition anew and sends them all the same. They would be stored before the failed one that comes again. So a hot key
-//! is as fast as one round trip per message; spread the keys, or use transactions.
+//! **A hot key**: when a message of a pipeline fails for good, librdkafka numbers the later ones of its partition anew and
+//! sends them all the same. They would be stored before the failed one that comes again. So a producer of its own, which
+//! ends instead, carries what is behind the first message of a key (see `series.rs`): a call takes two or three round trips,
+//! however many messages of a key it has. What such a producer had on its way when it ended is `Unknown`, of other keys too.
 //!
 //! **Transactions**: with `transactional_id_prefix` every lane has a transactional producer of its own, named by the
 //! prefix and the lane: what one call publishes of a lane is one transaction, in order and at full speed also within a
@@ -50,6 +51,7 @@ mod answer;
 mod attributes;
 mod client;
 mod findings;
+mod known;
 mod lanes;
 mod line;
 mod link;
@@ -58,11 +60,13 @@ mod overrides;
 mod place;
 mod route;
 mod security;
+mod series;
 mod servers;
 mod settings;
 pub mod subscription;
 mod topic_settings;
 mod transaction;
+mod way;
 mod window;
 mod wire;
 
@@ -135,10 +139,7 @@ impl Broker for KafkaBroker {
         };
         match &self.lanes {
             Some(lanes) => lanes.publish(&places, batch).await,
-            None => match self.link.line() {
-                Ok(line) => Window::new(&self.settings, &self.link, line, &places, batch).publish().await,
-                Err(error) => answer::all(batch.len(), &error),
-            },
+            None => Window::new(&self.settings, &self.link, &places, batch).publish().await,
         }
     }
 

@@ -40,7 +40,7 @@ const PRODUCER: Own = &[
     ("acks", "an acknowledgement is that of every replica in sync"),
     ("request.required.acks", "an acknowledgement is that of every replica in sync"),
     ("enable.idempotence", "without it the client's own retries repeat and reorder"),
-    ("enable.gapless.guarantee", "order is kept by waiting for each message of a key"),
+    ("enable.gapless.guarantee", "it is set where the order wants it"),
     ("max.in.flight", "more than 5 lose the order, and 5 are set"),
     ("max.in.flight.requests.per.connection", "more than 5 lose the order, and 5 are set"),
     ("partitioner", "keys go to the same partitions as those of Java's producer"),

@@ -6,6 +6,7 @@ use super::findings;
 use super::link::Link;
 use super::place;
 use super::settings::Settings;
+use super::way::Way;
 
 /// The most topics of one route that are looked at.
 const MOST: usize = 16;
@@ -22,7 +23,7 @@ pub(super) async fn look(
     topics: &TopicPattern,
     destination: &DestinationTemplate,
 ) -> Result<Vec<Finding>> {
-    let metadata = link.line()?.metadata(None).await?;
+    let metadata = link.line(Way::Batched)?.metadata(None).await?;
     let mut names: Vec<&str> = metadata.topics().iter().map(|topic| topic.name()).collect();
     names.retain(|name| !name.starts_with("__"));
     names.sort_unstable();

@@ -8,7 +8,7 @@ use postrider_core::{Accepted, Error, ErrorKind, Outgoing, Published, Result};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::{DeliveryFuture, Producer as _};
 use rdkafka::util::Timeout;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use super::line::Line;
 use super::place::Places;
@@ -18,8 +18,6 @@ use super::{answer, wire};
 
 /// How long the coordinator of an id may take: it ends what the one before left open.
 const PREPARE: Duration = Duration::from_secs(10);
-/// How long a full queue is waited for at a time.
-const BREATH: Duration = Duration::from_millis(5);
 
 /// What is said of a message that did nothing wrong itself.
 const PURGED: [Option<RDKafkaErrorCode>; 3] =
@@ -202,21 +200,9 @@ impl<'a> Transaction<'a> {
         let gone = || answer::not_taken(&self.settings.shown, "", Some(RDKafkaErrorCode::State));
         let outgoing = self.messages.get(index).ok_or_else(gone)?;
         let topic = outgoing.destination.as_str();
-        let mut record = wire::record(outgoing, self.places.get(topic))?;
-        loop {
-            match self.line.producer()?.send_result(record) {
-                Ok(delivery) => return Ok(delivery),
-                Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), back))
-                    if Instant::now() < self.closing =>
-                {
-                    record = back;
-                    sleep(BREATH).await;
-                }
-                Err((error, _)) => {
-                    return Err(answer::not_taken(&self.settings.shown, topic, error.rdkafka_error_code()));
-                }
-            }
-        }
+        let record = wire::record(outgoing, self.places.get(topic))?;
+        let handed = self.line.send(record, self.closing).await;
+        handed.map_err(|error| answer::not_taken(&self.settings.shown, topic, error.rdkafka_error_code()))
     }
 
     async fn abort(&self, index: usize, code: Option<RDKafkaErrorCode>) -> End {

@@ -1,5 +1,5 @@
-//! The order of a batch: the first message of every key goes at once, and each later one when the one before it of its
-//! key is acknowledged.
+//! The order of a batch: the first message of every key goes at once, and what is behind it of its key when it is accepted:
+//! as a [`series`] where it is more than one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,65 +7,72 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use postrider_core::{Accepted, Error, Outgoing, Published, Result};
+use postrider_core::{Accepted, Error, ErrorKind, Outgoing, Published, Result};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::DeliveryFuture;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use super::line::Line;
 use super::link::Link;
 use super::place::Places;
 use super::settings::Settings;
-use super::{answer, wire};
+use super::way::Way;
+use super::{answer, attributes, series, wire};
 use crate::key_order::in_order;
 
-/// How long a full queue is waited for at a time.
-const BREATH: Duration = Duration::from_millis(5);
 /// How much later than its timeout librdkafka may say that a message timed out.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// Which producer carries a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
-    Batched,
-    /// In a request of its own, because a request with others in it was refused.
-    Alone,
+/// What became of a message: the partition that has it, or the failure; none when the producer is gone.
+pub(super) type Delivered = std::result::Result<i32, Option<RDKafkaErrorCode>>;
+
+/// What became of what was sent together.
+enum Answer {
+    One(usize, Way, Delivered),
+    Series(Vec<(usize, Delivered)>),
 }
 
-/// What became of a message: none when the producer is gone.
-type Delivered = Result<(), Option<RDKafkaErrorCode>>;
+/// Why a message was not taken.
+enum Refused {
+    /// Its producer ended.
+    ByProducer(Error),
+    /// Another producer would not take it either.
+    ForGood(Error),
+}
 
 /// A batch on its way. Dropped before its end, it takes back what it can.
 pub(super) struct Window<'a> {
     settings: &'a Settings,
     link: &'a Link,
-    line: Arc<Line>,
-    alone: Option<Arc<Line>>,
     places: &'a Places,
     batch: &'a [Outgoing],
+    /// For each message the next one of its key.
+    followers: Vec<Option<usize>>,
+    /// Whether the messages of a key may go as a series. After one that failed they go one after another.
+    in_series: bool,
     /// When nothing more of it is sent.
     closing: Instant,
-    under_way: FuturesUnordered<BoxFuture<'static, (usize, Way, Delivered)>>,
+    /// The producers that have something of it.
+    lines: Vec<Arc<Line>>,
+    under_way: FuturesUnordered<BoxFuture<'static, Answer>>,
+    /// Whether a message has no answer yet. Its outcome is not known, which is written down only where it stays so.
+    unanswered: Vec<bool>,
     results: Vec<Published>,
 }
 
 impl<'a> Window<'a> {
-    pub(super) fn new(
-        settings: &'a Settings,
-        link: &'a Link,
-        line: Arc<Line>,
-        places: &'a Places,
-        batch: &'a [Outgoing],
-    ) -> Self {
+    pub(super) fn new(settings: &'a Settings, link: &'a Link, places: &'a Places, batch: &'a [Outgoing]) -> Self {
         Self {
             settings,
             link,
-            line,
-            alone: None,
             places,
             batch,
+            followers: Vec::new(),
+            in_series: true,
             closing: Instant::now() + settings.timeout,
+            lines: Vec::new(),
             under_way: FuturesUnordered::new(),
+            unanswered: vec![false; batch.len()],
             results: batch.iter().map(|_| Published::NotSent).collect(),
         }
     }
@@ -76,33 +83,123 @@ impl<'a> Window<'a> {
     /// call takes at most twice the timeout, and the time that librdkafka needs to notice.
     pub(super) async fn publish(mut self) -> Vec<Published> {
         let (firsts, followers) = in_order(self.batch);
+        self.followers = followers;
         for index in firsts {
             self.send(index, Way::Batched).await;
         }
         let end = self.closing + self.settings.timeout + GRACE;
-        while let Ok(Some((index, way, delivered))) = timeout_at(end, self.under_way.next()).await {
-            let in_time = Instant::now() < self.closing;
-            let neighbour = matches!(delivered, Err(Some(code)) if answer::may_be_a_neighbour(code));
-            if neighbour && way == Way::Batched {
-                // None of its key is on its way: sent again, it still comes before those behind it.
-                self.send(index, Way::Alone).await;
-                continue;
+        while let Ok(Some(answer)) = timeout_at(end, self.under_way.next()).await {
+            match answer {
+                Answer::One(index, way, delivered) => self.one_answered(index, way, delivered).await,
+                Answer::Series(answers) => self.series_answered(answers).await,
             }
-            let accepted = delivered.is_ok();
-            self.note(index, delivered);
-            let next = followers.get(index).copied().flatten().filter(|_| accepted && in_time);
-            if let Some(next) = next {
-                self.send(next, Way::Batched).await;
+        }
+        for index in 0..self.batch.len() {
+            if self.unanswered.get(index) == Some(&true) {
+                self.note(index, Err(None));
             }
         }
         std::mem::take(&mut self.results)
     }
 
+    async fn one_answered(&mut self, index: usize, way: Way, delivered: Delivered) {
+        let neighbour = matches!(delivered, Err(Some(code)) if answer::may_be_a_neighbour(code));
+        if neighbour && way == Way::Batched {
+            // None of its key is on its way: sent again, it still comes before those behind it.
+            return self.send(index, Way::Alone).await;
+        }
+        self.note(index, delivered);
+        if let Ok(partition) = delivered {
+            self.go_on_behind(index, partition).await;
+        }
+    }
+
+    async fn series_answered(&mut self, answers: Vec<(usize, Delivered)>) {
+        let failed = answers.iter().position(|(_, delivered)| delivered.is_err());
+        for (index, delivered) in &answers {
+            self.note(*index, *delivered);
+        }
+        let Some(place) = failed else {
+            if let Some((last, Ok(partition))) = answers.last() {
+                self.go_on_behind(*last, *partition).await;
+            }
+            return;
+        };
+        self.in_series = false;
+        let Some(((index, Err(code)), behind)) = answers.get(place..).and_then(<[_]>::split_first) else { return };
+        if self.is_known_not_to_be_there(*index) {
+            // Nothing behind it left before its answer was here.
+            for (index, _) in behind.iter().filter(|(_, delivered)| delivered.is_err()) {
+                self.result(*index, Published::NotSent);
+            }
+        }
+        if !self.is_open() {
+            return;
+        }
+        match code {
+            Some(code) if answer::may_be_a_neighbour(*code) => self.send(*index, Way::Alone).await,
+            // The producer ended for another's sake before this one left. Where it waited to be tried again, this can
+            // repeat it, as any unknown outcome can.
+            Some(RDKafkaErrorCode::PurgeQueue) => self.send(*index, Way::Batched).await,
+            _ => {}
+        }
+    }
+
+    /// Sends what is behind a message of its key that a partition has.
+    async fn go_on_behind(&mut self, index: usize, partition: i32) {
+        if !self.is_open() {
+            return;
+        }
+        let series = if self.in_series { self.series_behind(index) } else { Vec::new() };
+        if series.len() >= series::SHORTEST {
+            self.send_series(series, partition).await;
+        } else if let Some(next) = self.next(index) {
+            self.send(next, Way::Batched).await;
+        }
+    }
+
+    /// Whether there is time to send.
+    fn is_open(&self) -> bool {
+        Instant::now() < self.closing
+    }
+
+    /// The next message of a key, if it is still to be sent: not yet, or given back by its producer.
+    fn next(&self, index: usize) -> Option<usize> {
+        let next = self.followers.get(index).copied().flatten()?;
+        (!self.is_known_not_to_be_there(next)).then_some(next)
+    }
+
+    /// The messages of a key behind one that go to its partition, in their order.
+    fn series_behind(&self, index: usize) -> Vec<usize> {
+        let place = self.place_of(index);
+        let behind = std::iter::successors(self.next(index), |index| self.next(*index));
+        behind.take_while(|next| self.place_of(*next) == place).collect()
+    }
+
+    /// What tells the partition of a message beside its key.
+    fn place_of(&self, index: usize) -> Option<(&str, Option<&str>)> {
+        let outgoing = self.batch.get(index)?;
+        Some((outgoing.destination.as_str(), outgoing.message.attributes.get(attributes::PARTITION)))
+    }
+
+    fn sent(&mut self, index: usize) {
+        if let Some(unanswered) = self.unanswered.get_mut(index) {
+            *unanswered = true;
+        }
+    }
+
+    fn result(&mut self, index: usize, result: Published) {
+        if let (Some(unanswered), Some(place)) = (self.unanswered.get_mut(index), self.results.get_mut(index)) {
+            *unanswered = false;
+            *place = result;
+        }
+    }
+
     fn note(&mut self, index: usize, delivered: Delivered) {
-        let (Some(place), Some(outgoing)) = (self.results.get_mut(index), self.batch.get(index)) else { return };
+        let Some(outgoing) = self.batch.get(index) else { return };
         let topic = outgoing.destination.as_str();
-        *place = match delivered {
-            Ok(()) => Published::Accepted(Accepted::FRESH),
+        let result = match delivered {
+            Ok(_) => Published::Accepted(Accepted::FRESH),
             Err(code) => {
                 let code = code.unwrap_or(RDKafkaErrorCode::PurgeInflight);
                 if answer::is_about_the_topic(code) {
@@ -111,64 +208,101 @@ impl<'a> Window<'a> {
                 Published::Failed(answer::delivery(&self.settings.shown, topic, code))
             }
         };
+        self.result(index, result);
     }
 
+    fn is_known_not_to_be_there(&self, index: usize) -> bool {
+        matches!(self.results.get(index), Some(Published::Failed(error)) if error.kind() != ErrorKind::Unknown)
+    }
+
+    /// Sends one message of a key, none of which is on its way.
     async fn send(&mut self, index: usize, way: Way) {
-        match self.hand_over(index, way).await {
-            Ok(delivery) => {
-                // Until its answer is here, it is not known.
-                self.note(index, Err(None));
-                let answered = delivery.map(move |delivered| (index, way, self::delivered(delivered)));
-                self.under_way.push(answered.boxed());
-            }
-            Err(error) => {
-                if let Some(place) = self.results.get_mut(index) {
-                    *place = Published::Failed(error);
-                }
-            }
-        }
-    }
-
-    /// Hands one message to librdkafka, waiting while its queue is full.
-    async fn hand_over(&mut self, index: usize, way: Way) -> Result<DeliveryFuture> {
-        let batch = self.batch;
-        let gone = || answer::not_taken(&self.settings.shown, "", Some(RDKafkaErrorCode::State));
-        let outgoing = batch.get(index).ok_or_else(gone)?;
-        let topic = outgoing.destination.as_str();
-        let mut record = wire::record(outgoing, self.places.get(topic))?;
-        let line = match way {
-            Way::Batched => Arc::clone(&self.line),
-            Way::Alone => self.line_alone()?,
-        };
         loop {
-            match line.producer()?.send_result(record) {
-                Ok(delivery) => return Ok(delivery),
-                Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), back))
-                    if Instant::now() < self.closing =>
-                {
-                    record = back;
-                    sleep(BREATH).await;
+            let line = match self.line(way) {
+                Ok(line) => line,
+                Err(error) => return self.result(index, Published::Failed(error)),
+            };
+            match self.offer(index, &line).await {
+                Ok(delivery) => {
+                    self.sent(index);
+                    let answered = delivery.map(move |report| Answer::One(index, way, self::delivered(report)));
+                    return self.under_way.push(answered.boxed());
                 }
-                Err((error, _)) => return Err(self.not_taken(topic, &error)),
+                // Another one takes its place.
+                Err(Refused::ByProducer(_)) if self.is_open() => {}
+                Err(Refused::ByProducer(error) | Refused::ForGood(error)) => {
+                    return self.result(index, Published::Failed(error));
+                }
             }
         }
     }
 
-    fn line_alone(&mut self) -> Result<Arc<Line>> {
-        let line = match &self.alone {
-            Some(line) => Arc::clone(line),
-            None => self.link.alone()?,
+    /// Sends messages of one key for one partition, none of which is on its way: the first of them alone where the
+    /// producer is not known there.
+    async fn send_series(&mut self, mut messages: Vec<usize>, partition: i32) {
+        let Some((first, topic)) =
+            messages.first().and_then(|first| Some((*first, self.place_of(*first)?.0.to_owned())))
+        else {
+            return;
         };
-        self.alone = Some(Arc::clone(&line));
-        Ok(line)
+        let line = match self.line(Way::Series) {
+            Ok(line) => line,
+            Err(error) => return self.result(first, Published::Failed(error)),
+        };
+        if !line.known().has(&topic, partition, Instant::now()) {
+            messages.truncate(1);
+        }
+        let mut sent = Vec::with_capacity(messages.len());
+        for index in messages {
+            match self.offer(index, &line).await {
+                Ok(delivery) => {
+                    self.sent(index);
+                    sent.push((index, delivery));
+                }
+                Err(Refused::ByProducer(_)) => {
+                    self.in_series = false;
+                    break;
+                }
+                Err(Refused::ForGood(error)) => {
+                    self.result(index, Published::Failed(error));
+                    break;
+                }
+            }
+        }
+        if !sent.is_empty() {
+            let until = Instant::now() + self.settings.timeout;
+            self.under_way.push(series::answers(line, topic, sent, until).map(Answer::Series).boxed());
+        } else if matches!(self.results.get(first), Some(Published::NotSent)) {
+            self.send(first, Way::Batched).await;
+        }
     }
 
-    fn not_taken(&self, topic: &str, error: &KafkaError) -> Error {
-        let code = error.rdkafka_error_code();
-        if code.is_some_and(answer::is_about_the_topic) {
-            self.link.forget(topic);
+    /// Hands one message to a producer.
+    async fn offer(&mut self, index: usize, line: &Line) -> std::result::Result<DeliveryFuture, Refused> {
+        let gone = || Refused::ForGood(answer::not_taken(&self.settings.shown, "", Some(RDKafkaErrorCode::State)));
+        let outgoing = self.batch.get(index).ok_or_else(gone)?;
+        let topic = outgoing.destination.as_str();
+        let record = wire::record(outgoing, self.places.get(topic)).map_err(Refused::ForGood)?;
+        line.send(record, self.closing).await.map_err(|error| {
+            let code = error.rdkafka_error_code();
+            if code.is_some_and(answer::is_about_the_topic) {
+                self.link.forget(topic);
+            }
+            let told = answer::not_taken(&self.settings.shown, topic, code);
+            match code {
+                Some(RDKafkaErrorCode::PurgeQueue | RDKafkaErrorCode::Fatal) => Refused::ByProducer(told),
+                _ => Refused::ForGood(told),
+            }
+        })
+    }
+
+    /// The producer of one way, which is given up where this call is.
+    fn line(&mut self, way: Way) -> Result<Arc<Line>> {
+        let line = self.link.line(way)?;
+        if !self.lines.iter().any(|used| Arc::ptr_eq(used, &line)) {
+            self.lines.push(Arc::clone(&line));
         }
-        answer::not_taken(&self.settings.shown, topic, code)
+        Ok(line)
     }
 }
 
@@ -176,12 +310,8 @@ impl Drop for Window<'_> {
     /// A relay that gave up this call must not go on publishing beside its successor, and a message without an answer
     /// must not leave later behind our back: the producers end, and others take their place.
     fn drop(&mut self) {
-        if self.under_way.is_empty() {
-            return;
-        }
-        self.line.give_up();
-        if let Some(alone) = &self.alone {
-            alone.give_up();
+        if !self.under_way.is_empty() {
+            self.lines.iter().for_each(|line| line.give_up());
         }
     }
 }
@@ -200,7 +330,7 @@ pub(super) fn delivered<E>(
 ) -> Delivered {
     match report {
         Ok(Ok(stored)) if stored.offset < 0 => Err(Some(RDKafkaErrorCode::GaplessGuarantee)),
-        Ok(Ok(_)) => Ok(()),
+        Ok(Ok(stored)) => Ok(stored.partition),
         Ok(Err((error, _))) => Err(error.rdkafka_error_code()),
         Err(_) => Err(None),
     }

@@ -54,7 +54,7 @@ pub async fn measure(plan: &Plan, notes: &mut Vec<String>) -> Vec<Figure> {
 }
 
 async fn drained(plan: &Plan, server: &MariadbServer, kafka: &Kafka, database: &Database) -> Vec<Figure> {
-    let (any_keys, hot_key) = (plan.load(plan.backlog, KEYS), plan.load(plan.hot_backlog, 1));
+    let (any_keys, hot_key) = (plan.load(plan.backlog, KEYS), plan.load(plan.backlog, 1));
     let (mut to_kafka, mut to_memory, mut from_postgres) = (Runs::default(), Runs::default(), Runs::default());
     let mut one_key = Runs::default();
     for run in 0..plan.runs {
@@ -88,7 +88,7 @@ async fn drained(plan: &Plan, server: &MariadbServer, kafka: &Kafka, database: &
     let beside = "limit, the same drivers";
     vec![
         to_kafka.figure(PART, "MariaDB to Kafka, 10,000 keys", beside).demand(Demand::RatioAtLeast(0.6)),
-        one_key.figure(PART, "MariaDB to Kafka, one hot key (one in flight)", "limit, any keys"),
+        one_key.figure(PART, "MariaDB to Kafka, one hot key", "limit, any keys"),
         to_memory.figure(PART, "MariaDB to memory, 10,000 keys", beside),
         from_postgres.figure(PART, "PostgreSQL to Kafka, 10,000 keys", beside).demand(Demand::RatioAtLeast(0.6)),
     ]
