@@ -86,8 +86,18 @@ impl Line {
     /// # Errors
     /// What librdkafka says when it does not take it; `PurgeQueue` where the producer was given up.
     pub(super) async fn send(&self, mut record: Record<'_>, closing: Instant) -> Handed {
+        let given_up = KafkaError::MessageProduction(RDKafkaErrorCode::PurgeQueue);
+        let producer = self.producer.as_ref().ok_or_else(|| given_up.clone())?;
         loop {
-            match self.offer(record) {
+            let offered = {
+                // Held until the record is in the queue: behind what is purged, nothing may leave.
+                let is_given_up = self.given_up.read().unwrap_or_else(PoisonError::into_inner);
+                if *is_given_up {
+                    return Err(given_up);
+                }
+                producer.send_result(record)
+            };
+            match offered {
                 Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), back)) if Instant::now() < closing => {
                     record = back;
                     sleep(BREATH).await;
@@ -95,15 +105,6 @@ impl Line {
                 Err((error, _)) => return Err(error),
                 Ok(delivery) => return Ok(delivery),
             }
-        }
-    }
-
-    fn offer<'a>(&self, record: Record<'a>) -> std::result::Result<DeliveryFuture, (KafkaError, Record<'a>)> {
-        // Held until the record is in the queue: behind what is purged, nothing may leave.
-        let given_up = self.given_up.read().unwrap_or_else(PoisonError::into_inner);
-        match &self.producer {
-            Some(producer) if !*given_up => producer.send_result(record),
-            _ => Err((KafkaError::MessageProduction(RDKafkaErrorCode::PurgeQueue), record)),
         }
     }
 
