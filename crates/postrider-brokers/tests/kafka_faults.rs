@@ -471,3 +471,29 @@ async fn a_call_that_was_given_up_publishes_nothing_more() {
     until_accepted(&broker, of_key("k", &["after"])).await;
     assert_eq!(log(&cluster).await, ["before", "after"]);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_was_given_up_publishes_nothing_more_of_a_series() {
+    let cluster = cluster(1, 1);
+    let broker = open(&config(&cluster).option("timeout", "30s")).unwrap();
+    until_accepted(&broker, of_key("k", &["1", "2", "3"])).await;
+    let refused = [RDKafkaRespErr::RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS; 1000];
+    cluster.request_errors(RDKafkaApiKey::Produce, &[&[OK], &refused[..]].concat());
+    let batch = of_key("k", &["4", "given up", "given up", "given up"]);
+    let until_first = async {
+        while log(&cluster).await.len() < 4 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        // Long enough for the series to be refused.
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    };
+    tokio::select! {
+        results = broker.publish(&batch) => panic!("{results:?}"),
+        () = until_first => {}
+    }
+    cluster.clear_request_errors(RDKafkaApiKey::Produce);
+    until_accepted(&broker, of_key("k", &["after", "after", "after"])).await;
+    let mut found = log(&cluster).await;
+    found.dedup();
+    assert_eq!(found, ["1", "2", "3", "4", "after"]);
+}

@@ -6,23 +6,29 @@ mod kafka_log;
 mod kafka_node;
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use kafka_log::read;
+use kafka_log::{Found, read};
 use kafka_node::{create_topic, node, noise};
 use postrider_brokers::{BrokerConfig, open};
 use postrider_core::{Broker, Destination, Outgoing, Published};
 use postrider_testkit::suites::broker::{message, outgoing};
 
-/// Bytes of the largest request that a topic takes, with one of which a message is refused.
+/// Bytes of the largest request that a topic takes.
 const LIMIT: usize = 4096;
+/// The bound of a call; what is refused is told long before.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A broker whose every message goes in a request of its own, so that each is refused alone, and a topic of its own.
-async fn place(topic: &str) -> Option<(&'static str, Arc<dyn Broker>)> {
+/// A topic of its own with one partition that takes requests up to [`LIMIT`], and a broker with a further option.
+async fn place(topic: &str, (name, value): (&str, &str)) -> Option<(&'static str, Arc<dyn Broker>)> {
     let node = node("a series over Kafka").await?;
     create_topic(&node.address, topic, 1, &[("max.message.bytes", &LIMIT.to_string())]).await;
-    let config = BrokerConfig::new(format!("kafka://{}?timeout=20s", node.address));
-    Some((&node.address, open(&config.option("producer.batch.num.messages", "1")).unwrap()))
+    let config = BrokerConfig::new(format!("kafka://{}?timeout=20s", node.address)).option(name, value);
+    Some((&node.address, open(&config).unwrap()))
 }
+
+/// Every message in a request of its own, so that each is refused alone.
+const EACH_ALONE: (&str, &str) = ("producer.batch.num.messages", "1");
 
 /// Messages of one key; one of the name `large` is larger than the topic takes.
 fn of_key(topic: &str, key: &str, names: &[String]) -> Vec<Outgoing> {
@@ -46,19 +52,26 @@ fn told(results: &[Published]) -> Vec<&'static str> {
     results.iter().map(one).collect()
 }
 
+/// What the topic has of a key.
+async fn stored(address: &str, topic: &str, key: &str) -> Vec<String> {
+    let found = read(address, topic).await;
+    found.iter().filter(|record| record.key.as_deref() == Some(key)).map(Found::text).collect()
+}
+
 async fn refuses_one_and_stores_nothing_behind_it(topic: &str, before: usize) {
-    let Some((address, broker)) = place(topic).await else { return };
+    let Some((address, broker)) = place(topic, EACH_ALONE).await else { return };
     let batch = [names(0, before), vec!["large".to_owned()], names(before, before + 40)].concat();
+    let began = Instant::now();
     let results = broker.publish(&of_key(topic, "k", &batch)).await;
+    let took = began.elapsed();
     let expected = [vec!["ok"; before], vec!["rejected"], vec!["-"; 40]].concat();
     assert_eq!(told(&results), expected);
-    let stored: Vec<String> = read(address, topic).await.iter().map(kafka_log::Found::text).collect();
-    assert_eq!(stored, names(0, before));
+    assert_eq!(stored(address, topic, "k").await, names(0, before));
+    assert!(took < TIMEOUT / 2, "it took {took:?} to tell of a refusal");
     // What was refused is a dead letter; the key goes on.
     let results = broker.publish(&of_key(topic, "k", &names(before, before + 40))).await;
     assert_eq!(told(&results), vec!["ok"; 40]);
-    let stored: Vec<String> = read(address, topic).await.iter().map(kafka_log::Found::text).collect();
-    assert_eq!(stored, names(0, before + 40));
+    assert_eq!(stored(address, topic, "k").await, names(0, before + 40));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -69,4 +82,39 @@ async fn nothing_behind_a_refused_message_is_stored_where_the_producer_is_known(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_behind_a_refused_message_is_stored_where_the_producer_is_new() {
     refuses_one_and_stores_nothing_behind_it("new", 1).await;
+}
+
+/// Its producer ends in the midst of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_beside_one_that_is_refused_is_accepted_all_the_same() {
+    let Some((address, broker)) = place("beside", EACH_ALONE).await else { return };
+    for round in 0..5 {
+        let (refused, good) = (format!("refused {round}"), format!("good {round}"));
+        let batch = [names(0, 20), vec!["large".to_owned()], names(20, 40)].concat();
+        let batches = (of_key("beside", &refused, &batch), of_key("beside", &good, &names(0, 400)));
+        let began = Instant::now();
+        let results = tokio::join!(broker.publish(&batches.0), broker.publish(&batches.1));
+        let took = began.elapsed();
+        assert_eq!(told(&results.0), [vec!["ok"; 20], vec!["rejected"], vec!["-"; 20]].concat());
+        assert_eq!(told(&results.1), vec!["ok"; 400]);
+        let mut found = stored(address, "beside", &good).await;
+        found.dedup();
+        assert_eq!(found, names(0, 400));
+        assert!(took < TIMEOUT / 2, "it took {took:?}");
+    }
+}
+
+/// The client puts more into a request than the topic takes: no message is to blame for that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn messages_that_are_too_large_only_together_are_accepted() {
+    let Some((address, broker)) = place("together", ("compression", "none")).await else { return };
+    let padded = |name: &String| format!("{name}{}", " ".repeat(300));
+    let batch: Vec<String> = names(0, 60).iter().map(padded).collect();
+    for key in ["a", "b"] {
+        let began = Instant::now();
+        let results = broker.publish(&of_key("together", key, &batch)).await;
+        assert_eq!(told(&results), vec!["ok"; 60]);
+        assert_eq!(stored(address, "together", key).await, batch);
+        assert!(began.elapsed() < TIMEOUT / 2, "it took {:?}", began.elapsed());
+    }
 }

@@ -108,6 +108,14 @@ impl Line {
         }
     }
 
+    /// Gives back what it has not sent, where it failed for good: an answer to an earlier request can put messages into its
+    /// queue that it never sends.
+    pub(super) fn give_back(&self) {
+        if let Some(producer) = &self.producer {
+            producer.purge(PurgeConfig::default().queue().non_blocking());
+        }
+    }
+
     /// Gives it up: what it still has is sent no more, and comes back as unknown. It takes nothing more.
     pub(super) fn give_up(&self) {
         let mut given_up = self.given_up.write().unwrap_or_else(PoisonError::into_inner);

@@ -20,18 +20,29 @@ use super::wire;
 const MAX_TOPICS: usize = 10_000;
 /// How long a topic is believed to be as it was.
 const FRESH: Duration = Duration::from_secs(60);
+/// How long no series goes to a topic that refused one: what refused it (a message that the topic does not take, or a limit
+/// below what the client puts into a request) would refuse the next one, and each of them ends a producer.
+const SINGLY: Duration = Duration::from_secs(60);
 
 /// The producers, made when they are first needed and replaced when they fail for good.
 pub(super) struct Link {
     settings: Arc<Settings>,
     lines: OfEachWay<Mutex<Option<Arc<Line>>>>,
     topics: Mutex<HashMap<String, (Instant, Place)>>,
+    /// The topics for which a series was refused, and when.
+    singly: Mutex<HashMap<String, Instant>>,
     closed: AtomicBool,
 }
 
 impl Link {
     pub(super) fn new(settings: Arc<Settings>) -> Self {
-        Self { settings, lines: OfEachWay::default(), topics: Mutex::default(), closed: AtomicBool::new(false) }
+        Self {
+            settings,
+            lines: OfEachWay::default(),
+            topics: Mutex::default(),
+            singly: Mutex::default(),
+            closed: AtomicBool::new(false),
+        }
     }
 
     /// The producer of one way to send.
@@ -46,7 +57,8 @@ impl Link {
         }
         if let Some(over) = place.take() {
             tracing::warn!(broker = %self.settings.shown, ?way, "the producer failed for good and is replaced");
-            over.give_up();
+            // What is on its way still gets its answers.
+            over.give_back();
         }
         let line = Arc::new(Line::new(&self.settings.shown, &client::config(&self.settings, way.purpose()))?);
         *place = Some(Arc::clone(&line));
@@ -123,6 +135,21 @@ impl Link {
                 line.known().forget(topic);
             }
         }
+    }
+
+    /// A series was refused for this topic.
+    pub(super) fn refused_a_series(&self, topic: &str) {
+        let mut singly = self.singly.lock().unwrap_or_else(PoisonError::into_inner);
+        if singly.len() >= MAX_TOPICS {
+            singly.clear();
+        }
+        singly.insert(topic.to_owned(), Instant::now());
+    }
+
+    /// Whether series go to this topic.
+    pub(super) fn takes_series(&self, topic: &str) -> bool {
+        let singly = self.singly.lock().unwrap_or_else(PoisonError::into_inner);
+        singly.get(topic).is_none_or(|at| at.elapsed() >= SINGLY)
     }
 
     /// Sends what is still waiting, within a bound, and ends the producers.

@@ -10,7 +10,8 @@
 //! **A hot key**: when a message of a pipeline fails for good, librdkafka numbers the later ones of its partition anew and
 //! sends them all the same. They would be stored before the failed one that comes again. So a producer of its own, which
 //! ends instead, carries what is behind the first message of a key (see `series.rs`): a call takes two or three round trips,
-//! however many messages of a key it has. What such a producer had on its way when it ended is `Unknown`, of other keys too.
+//! however many messages of a key it has. A topic that refused some of them gets them one after another for a minute. Where no
+//! answer comes in time, what such a producer had on its way is `Unknown`, of other keys too.
 //!
 //! **Transactions**: with `transactional_id_prefix` every lane has a transactional producer of its own, named by the
 //! prefix and the lane: what one call publishes of a lane is one transaction, in order and at full speed also within a

@@ -13,17 +13,21 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::producer::DeliveryFuture;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::line::Line;
 use super::window::{Delivered, delivered};
 
 /// The fewest messages behind an accepted one that are sent as a series: a single one is as fast by the ordinary producer.
 pub(super) const SHORTEST: usize = 2;
+
+/// How often a series looks whether its producer failed for good.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// What became of the messages of a series for one topic, in its order. When its time is up, its producer is given up.
 pub(super) async fn answers(
@@ -34,11 +38,19 @@ pub(super) async fn answers(
 ) -> Vec<(usize, Delivered)> {
     let (indexes, deliveries): (Vec<usize>, Vec<DeliveryFuture>) = sent.into_iter().unzip();
     let mut all = pin!(join_all(deliveries));
-    let (reports, is_late) = match timeout_at(until, &mut all).await {
-        Ok(reports) => (reports, false),
-        Err(_) => {
-            line.give_up();
-            (all.await, true)
+    let mut is_late = false;
+    let reports = loop {
+        tokio::select! {
+            reports = &mut all => break reports,
+            () = sleep_until(until), if !is_late => {
+                is_late = true;
+                line.give_up();
+            }
+            () = sleep(LOOK) => {
+                if line.is_over() {
+                    line.give_back();
+                }
+            }
         }
     };
     let told: Vec<Delivered> = reports

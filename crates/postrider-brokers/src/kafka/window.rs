@@ -34,8 +34,10 @@ enum Answer {
 
 /// Why a message was not taken.
 enum Refused {
-    /// Its producer ended.
+    /// Its producer can't take it.
     ByProducer(Error),
+    /// There is no room.
+    Full(Error),
     /// Another producer would not take it either.
     ForGood(Error),
 }
@@ -48,8 +50,8 @@ pub(super) struct Window<'a> {
     batch: &'a [Outgoing],
     /// For each message the next one of its key.
     followers: Vec<Option<usize>>,
-    /// Whether the messages of a key may go as a series. After one that failed they go one after another.
-    in_series: bool,
+    /// Whether a message goes alone because its series failed.
+    singly: Vec<bool>,
     /// When nothing more of it is sent.
     closing: Instant,
     /// The producers that have something of it.
@@ -68,7 +70,7 @@ impl<'a> Window<'a> {
             places,
             batch,
             followers: Vec::new(),
-            in_series: true,
+            singly: vec![false; batch.len()],
             closing: Instant::now() + settings.timeout,
             lines: Vec::new(),
             under_way: FuturesUnordered::new(),
@@ -115,33 +117,39 @@ impl<'a> Window<'a> {
     }
 
     async fn series_answered(&mut self, answers: Vec<(usize, Delivered)>) {
-        let failed = answers.iter().position(|(_, delivered)| delivered.is_err());
         for (index, delivered) in &answers {
             self.note(*index, *delivered);
         }
-        let Some(place) = failed else {
+        let failed = answers.iter().position(|(_, delivered)| delivered.is_err());
+        let Some((index, Err(code))) = failed.and_then(|place| answers.get(place)) else {
             if let Some((last, Ok(partition))) = answers.last() {
                 self.go_on_behind(*last, *partition).await;
             }
             return;
         };
-        self.in_series = false;
-        let Some(((index, Err(code)), behind)) = answers.get(place..).and_then(<[_]>::split_first) else { return };
-        if self.is_known_not_to_be_there(*index) {
-            // Nothing behind it left before its answer was here.
-            for (index, _) in behind.iter().filter(|(_, delivered)| delivered.is_err()) {
-                self.result(*index, Published::NotSent);
+        let is_refused = matches!(code, Some(code) if answer::may_be_a_neighbour(*code));
+        let is_not_there = self.is_known_not_to_be_there(*index);
+        for (behind, _) in answers.iter().skip(failed.unwrap_or(0)).filter(|(_, delivered)| delivered.is_err()) {
+            if let Some(singly) = self.singly.get_mut(*behind) {
+                *singly = true;
             }
+            // The server takes nothing behind what it refused. Whose fault that is, is not known of a whole request.
+            if is_refused || (is_not_there && behind != index) {
+                self.result(*behind, Published::NotSent);
+            }
+        }
+        if is_refused && let Some((topic, _)) = self.place_of(*index) {
+            self.link.refused_a_series(topic);
         }
         if !self.is_open() {
             return;
         }
-        match code {
-            Some(code) if answer::may_be_a_neighbour(*code) => self.send(*index, Way::Alone).await,
+        if is_refused {
+            self.send(*index, Way::Alone).await;
+        } else if *code == Some(RDKafkaErrorCode::PurgeQueue) {
             // The producer ended for another's sake before this one left. Where it waited to be tried again, this can
             // repeat it, as any unknown outcome can.
-            Some(RDKafkaErrorCode::PurgeQueue) => self.send(*index, Way::Batched).await,
-            _ => {}
+            self.send(*index, Way::Batched).await;
         }
     }
 
@@ -150,7 +158,7 @@ impl<'a> Window<'a> {
         if !self.is_open() {
             return;
         }
-        let series = if self.in_series { self.series_behind(index) } else { Vec::new() };
+        let series = self.series_behind(index);
         if series.len() >= series::SHORTEST {
             self.send_series(series, partition).await;
         } else if let Some(next) = self.next(index) {
@@ -165,15 +173,19 @@ impl<'a> Window<'a> {
 
     /// The next message of a key, if it is still to be sent: not yet, or given back by its producer.
     fn next(&self, index: usize) -> Option<usize> {
-        let next = self.followers.get(index).copied().flatten()?;
+        let follower = |index: &usize| self.followers.get(*index).copied().flatten();
+        let is_accepted = |index: &usize| matches!(self.results.get(*index), Some(Published::Accepted(_)));
+        let next = std::iter::successors(follower(&index), follower).find(|next| !is_accepted(next))?;
         (!self.is_known_not_to_be_there(next)).then_some(next)
     }
 
-    /// The messages of a key behind one that go to its partition, in their order.
+    /// The messages of a key behind one that go to its partition together, in their order.
     fn series_behind(&self, index: usize) -> Vec<usize> {
-        let place = self.place_of(index);
-        let behind = std::iter::successors(self.next(index), |index| self.next(*index));
-        behind.take_while(|next| self.place_of(*next) == place).collect()
+        let Some(place) = self.place_of(index).filter(|(topic, _)| self.link.takes_series(topic)) else {
+            return Vec::new();
+        };
+        let goes_along = |next: &usize| self.singly.get(*next) == Some(&false) && self.place_of(*next) == Some(place);
+        std::iter::successors(self.next(index), |index| self.next(*index)).take_while(goes_along).collect()
     }
 
     /// What tells the partition of a message beside its key.
@@ -222,7 +234,7 @@ impl<'a> Window<'a> {
                 Ok(line) => line,
                 Err(error) => return self.result(index, Published::Failed(error)),
             };
-            match self.offer(index, &line).await {
+            match self.offer(index, &line, None, self.closing).await {
                 Ok(delivery) => {
                     self.sent(index);
                     let answered = delivery.map(move |report| Answer::One(index, way, self::delivered(report)));
@@ -230,15 +242,15 @@ impl<'a> Window<'a> {
                 }
                 // Another one takes its place.
                 Err(Refused::ByProducer(_)) if self.is_open() => {}
-                Err(Refused::ByProducer(error) | Refused::ForGood(error)) => {
+                Err(Refused::ByProducer(error) | Refused::Full(error) | Refused::ForGood(error)) => {
                     return self.result(index, Published::Failed(error));
                 }
             }
         }
     }
 
-    /// Sends messages of one key for one partition, none of which is on its way: the first of them alone where the
-    /// producer is not known there.
+    /// Sends messages of one key to one partition, none of which is on its way: the first of them alone where the producer
+    /// is not known there.
     async fn send_series(&mut self, mut messages: Vec<usize>, partition: i32) {
         let Some((first, topic)) =
             messages.first().and_then(|first| Some((*first, self.place_of(*first)?.0.to_owned())))
@@ -254,19 +266,19 @@ impl<'a> Window<'a> {
         }
         let mut sent = Vec::with_capacity(messages.len());
         for index in messages {
-            match self.offer(index, &line).await {
+            // Who waits for room behind others does it when these have their answers.
+            let closing = if sent.is_empty() { self.closing } else { Instant::now() };
+            match self.offer(index, &line, Some(partition), closing).await {
                 Ok(delivery) => {
                     self.sent(index);
                     sent.push((index, delivery));
-                }
-                Err(Refused::ByProducer(_)) => {
-                    self.in_series = false;
-                    break;
                 }
                 Err(Refused::ForGood(error)) => {
                     self.result(index, Published::Failed(error));
                     break;
                 }
+                Err(Refused::Full(error)) if sent.is_empty() => return self.result(index, Published::Failed(error)),
+                Err(Refused::Full(_) | Refused::ByProducer(_)) => break,
             }
         }
         if !sent.is_empty() {
@@ -277,21 +289,33 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// Hands one message to a producer.
-    async fn offer(&mut self, index: usize, line: &Line) -> std::result::Result<DeliveryFuture, Refused> {
+    /// Hands one message to a producer, for the partition that it asks for, or for this one.
+    async fn offer(
+        &mut self,
+        index: usize,
+        line: &Line,
+        partition: Option<i32>,
+        closing: Instant,
+    ) -> std::result::Result<DeliveryFuture, Refused> {
         let gone = || Refused::ForGood(answer::not_taken(&self.settings.shown, "", Some(RDKafkaErrorCode::State)));
         let outgoing = self.batch.get(index).ok_or_else(gone)?;
         let topic = outgoing.destination.as_str();
-        let record = wire::record(outgoing, self.places.get(topic)).map_err(Refused::ForGood)?;
-        line.send(record, self.closing).await.map_err(|error| {
+        let mut record = wire::record(outgoing, self.places.get(topic)).map_err(Refused::ForGood)?;
+        record.partition = partition.or(record.partition);
+        line.send(record, closing).await.map_err(|error| {
             let code = error.rdkafka_error_code();
-            if code.is_some_and(answer::is_about_the_topic) {
-                self.link.forget(topic);
-            }
             let told = answer::not_taken(&self.settings.shown, topic, code);
             match code {
                 Some(RDKafkaErrorCode::PurgeQueue | RDKafkaErrorCode::Fatal) => Refused::ByProducer(told),
-                _ => Refused::ForGood(told),
+                // Each producer asks for the partitions of a topic for itself.
+                Some(RDKafkaErrorCode::UnknownPartition) if partition.is_some() => Refused::ByProducer(told),
+                Some(RDKafkaErrorCode::QueueFull) => Refused::Full(told),
+                code => {
+                    if code.is_some_and(answer::is_about_the_topic) {
+                        self.link.forget(topic);
+                    }
+                    Refused::ForGood(told)
+                }
             }
         })
     }
