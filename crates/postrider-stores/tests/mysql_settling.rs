@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use mysql::{Outbox, Relay, ids, insert, until};
 use mysql_async::prelude::Queryable as _;
-use postrider_core::{ErrorKind, Message, Outcome, Settlement};
+use postrider_core::{DeadReason, ErrorKind, Message, Outcome, Settlement};
 use postrider_stores::History;
 use postrider_testkit::servers::mariadb::{Mariadb, shared};
 
@@ -46,6 +46,19 @@ async fn a_zombie_waits_for_the_thief_of_its_lane_and_changes_nothing() {
     let settled = zombie.await.unwrap();
     assert!(settled.rows.is_empty() && settled.lanes.is_empty(), "{settled:?}");
     assert_eq!(outbox.sql("select count(*) from postrider_outbox").await, "20");
+}
+
+/// What the column cannot take would be refused with all that is settled together with it, for ever.
+#[tokio::test]
+async fn more_attempts_than_the_column_takes_are_recorded_as_the_most_that_it_does() {
+    let outbox = Outbox::fresh().await;
+    outbox.enqueue(&messages(1)).await;
+    let mut relay = Relay::joined(&outbox.store).await;
+    let rows = relay.read_all().await;
+    let reason = DeadReason::Attempts;
+    let dead = Outcome::Dead { reason, attempts: u32::MAX, waiting_for: None, failures: Vec::new() };
+    assert_eq!(relay.settle(&rows, dead).await.rows, ids(&rows));
+    assert_eq!(outbox.sql("select attempts from postrider_outbox").await, i32::MAX.to_string());
 }
 
 /// A walk through the table would meet the row that is being written, and wait for it.

@@ -12,6 +12,7 @@ use postrider_core::{
     Attempt, DeadReason, DestinationName, ErrorKind, FailedAttempt, Message, Outcome, RelayId, Settlement, Store,
 };
 use postrider_stores::History;
+use postrider_testkit::servers::postgres::shared;
 use uuid::Uuid;
 
 #[tokio::test]
@@ -80,6 +81,33 @@ async fn a_number_that_the_history_has_already_is_settled_all_the_same() {
         outbox.sql("select (select count(*) from postrider_outbox), count(*) from postrider_delivered").await,
         "0|1"
     );
+}
+
+/// Otherwise nothing that is settled together with it could be, for ever.
+#[tokio::test]
+async fn a_failure_is_recorded_in_a_database_that_lacks_its_characters() {
+    let server = shared().await.unwrap();
+    let create = "create database latin template template0 encoding 'LATIN1' lc_collate 'C' lc_ctype 'C'";
+    server.psql("postgres", create).await.unwrap();
+    let outbox = Outbox::within(server, "latin".to_owned(), 1, |options| options).await;
+    let mut relay = Relay::joined(&outbox.store).await;
+    for (text, told) in [("日本: caf\u{e9}", "??: caf?"), ("nothing\0", "nothing?"), ("plain", "plain")] {
+        outbox.sql("truncate postrider_outbox").await;
+        outbox.enqueue(&[Message::new("t", "1"), Message::new("t", "2")]).await;
+        let rows = relay.read_all().await;
+        let failure = FailedAttempt {
+            destination: DestinationName::new("main"),
+            kind: ErrorKind::Unknown,
+            text: text.to_owned(),
+            moment: 1,
+        };
+        let dead =
+            Outcome::Dead { reason: DeadReason::Attempts, attempts: 1, waiting_for: None, failures: vec![failure] };
+        let batch = [settlement(&rows[0], dead), settlement(&rows[1], Outcome::Delivered)];
+        let settled = relay.settler.settle(relay.me, &relay.held, &batch).await.unwrap();
+        assert_eq!(settled.rows.len(), 2, "{settled:?}");
+        assert_eq!(outbox.sql("select errors->0->>'text' from postrider_outbox").await, told);
+    }
 }
 
 #[tokio::test]

@@ -177,7 +177,7 @@ async fn together(work: &mut Work<'_>, names: &super::Names, group: &Group, ids:
     let fill = |sql: &str| names.fill(sql).replace("<ids>", ids).replace("<lanes>", lanes);
     match group {
         Group::Remembered(attempts) => {
-            work.execute_text(&fill(REMEMBER).replace("<attempts>", &attempts.to_string())).await?;
+            work.execute_text(&fill(REMEMBER).replace("<attempts>", &counted(*attempts).to_string())).await?;
             work.execute_text(&fill(REMOVE_LOCKED)).await?;
         }
         Group::Gone => {
@@ -213,7 +213,7 @@ async fn alone(
             let errors = appended(before, now, me, one.attempt, failures);
             let (owed, progress) = (waiting_for.as_deref().map(array), object(progress));
             let after = micros(*after).min(FARTHEST);
-            let params = (after, attempts, owed, progress, errors, reason, number(one.suspicion), one.row.0);
+            let params = (after, counted(*attempts), owed, progress, errors, reason, number(one.suspicion), one.row.0);
             work.execute(&names.fill(RETRY), params).await?;
         }
         Outcome::Dead { reason, attempts, waiting_for, failures }
@@ -222,12 +222,17 @@ async fn alone(
             let state = if holds { RowState::Holding } else { RowState::Dead };
             let errors = appended(before, now, me, one.attempt, failures);
             let (owed, tried) = (waiting_for.as_deref().map(array), !failures.is_empty());
-            let params = (state.code(), attempts, owed, errors, tried, reason.code(), one.row.0);
+            let params = (state.code(), counted(*attempts), owed, errors, tried, reason.code(), one.row.0);
             work.execute(&names.fill(DEAD), params).await?;
         }
         Outcome::Delivered | Outcome::Dropped | Outcome::SetAside { .. } | Outcome::Suspected { .. } => {}
     }
     Ok(())
+}
+
+/// Attempts as the column takes them.
+fn counted(attempts: u32) -> i32 {
+    i32::try_from(attempts).unwrap_or(i32::MAX)
 }
 
 /// Ids as a statement takes them, in the form in which everything of Postrider's writes them.

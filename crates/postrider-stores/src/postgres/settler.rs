@@ -19,10 +19,23 @@ use super::span::Span;
 use crate::History;
 use crate::failures::{LONGEST_TEXT, micros};
 
+/// Whether texts of any characters can be stored: `SQL_ASCII` takes all as they are.
+const TAKES_EVERY_CHARACTER: &str = "select current_setting('server_encoding') in ('UTF8', 'SQL_ASCII') as takes_all";
+
+/// Which characters the database can store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Characters {
+    All,
+    /// Its encoding is not Unicode: what it lacks, it refuses with the whole statement (22P05).
+    Ascii,
+}
+
 /// The writer of outcomes.
 #[derive(Debug)]
 pub(super) struct PostgresSettler {
     link: Link,
+    /// What the database was found to store; asked for when it first matters.
+    characters: Option<Characters>,
     /// Who must know of every key that waits.
     readers: Readers,
     /// For batches in which everything was delivered: the quiet path.
@@ -52,7 +65,23 @@ impl PostgresSettler {
         };
         let [delivered, span, mixed, suspect, dropped] =
             [delivered, REMOVE_SPAN, mixed, SUSPECT, REMOVE].map(|sql| options.names.fill(sql));
-        Self { link, readers, delivered, span, mixed, suspect, dropped }
+        Self { link, characters: None, readers, delivered, span, mixed, suspect, dropped }
+    }
+
+    /// The characters in which failures may be told.
+    async fn characters(&mut self, batch: &[Settlement]) -> Result<Characters> {
+        let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii() && byte != 0);
+        if batch.iter().flat_map(failures).all(|failure| is_plain(&failure.text)) {
+            return Ok(Characters::All);
+        }
+        match self.characters {
+            Some(characters) => Ok(characters),
+            None => {
+                let answer = self.link.query_one("reading the encoding", TAKES_EVERY_CHARACTER, &[]).await?;
+                let takes_all: bool = get(&answer, "takes_all")?;
+                Ok(*self.characters.insert(if takes_all { Characters::All } else { Characters::Ascii }))
+            }
+        }
     }
 
     /// Records suspicions and nothing else.
@@ -89,7 +118,7 @@ struct Changes {
 }
 
 impl Changes {
-    fn add(&mut self, me: RelayId, settlement: &Settlement) {
+    fn add(&mut self, me: RelayId, settlement: &Settlement, characters: Characters) {
         let (state, after, attempts, waiting_for, progress, failures, reason) = match &settlement.outcome {
             Outcome::Delivered | Outcome::Dropped | Outcome::Suspected { .. } => return,
             Outcome::Retry { after, attempts, waiting_for, progress, failures } => {
@@ -115,7 +144,7 @@ impl Changes {
         self.attempts.push(attempts.map(|attempts| i32::try_from(attempts).unwrap_or(i32::MAX)));
         self.waiting_for.push(waiting_for.as_deref().map(names));
         self.progress.push(progress);
-        self.failures.push((!failures.is_empty()).then(|| unfinished(me, settlement, failures)));
+        self.failures.push((!failures.is_empty()).then(|| unfinished(me, settlement, failures, characters)));
         self.reasons.push(reason);
         self.suspicions.push(number(settlement.suspicion));
         self.messages.push(settlement.message.map(|id| id.0));
@@ -132,11 +161,16 @@ fn names(destinations: &[DestinationName]) -> String {
 }
 
 /// The entries of the `errors` column without their time and closing brace, which the database adds.
-fn unfinished(me: RelayId, settlement: &Settlement, failures: &[FailedAttempt]) -> String {
+fn unfinished(me: RelayId, settlement: &Settlement, failures: &[FailedAttempt], characters: Characters) -> String {
     let entry = |failure: &FailedAttempt| {
         // A NUL cannot be read back by the JSON functions of the database.
-        let text: String =
-            failure.text.chars().take(LONGEST_TEXT).map(|c| if c == '\0' { '\u{fffd}' } else { c }).collect();
+        let storable = |c: char| match (c, characters) {
+            ('\0', Characters::All) => '\u{fffd}',
+            ('\0', Characters::Ascii) => '?',
+            (c, Characters::Ascii) if !c.is_ascii() => '?',
+            (c, _) => c,
+        };
+        let text: String = failure.text.chars().take(LONGEST_TEXT).map(storable).collect();
         let entry = json!({
             "relay": me.to_string(), "attempt": settlement.attempt.0, "destination": failure.destination.as_str(),
             "kind": failure.kind.as_str(), "text": text, "moment": failure.moment,
@@ -164,6 +198,17 @@ fn number(suspicion: u16) -> i16 {
 /// The messages of these, in their order.
 fn messages<'s>(of: impl Iterator<Item = &'s Settlement>) -> Vec<Option<Uuid>> {
     of.map(|settlement| settlement.message.map(|id| id.0)).collect()
+}
+
+/// The failed attempts that a settlement tells of.
+fn failures(settlement: &Settlement) -> &[FailedAttempt] {
+    match &settlement.outcome {
+        Outcome::Retry { failures, .. }
+        | Outcome::Forward { failures, .. }
+        | Outcome::Holding { failures, .. }
+        | Outcome::Dead { failures, .. } => failures,
+        Outcome::Delivered | Outcome::Dropped | Outcome::SetAside { .. } | Outcome::Suspected { .. } => &[],
+    }
 }
 
 fn suspicion(settlement: &Settlement) -> Option<(&Settlement, u16)> {
@@ -249,7 +294,8 @@ impl Settler for PostgresSettler {
         let made: Vec<i32> = gone().map(|settlement| i32::try_from(settlement.attempt.0).unwrap_or(i32::MAX)).collect();
         let their_messages = messages(gone());
         let mut changes = Changes::default();
-        batch.iter().for_each(|settlement| changes.add(me, settlement));
+        let characters = self.characters(batch).await?;
+        batch.iter().for_each(|settlement| changes.add(me, settlement, characters));
 
         let mut parameters: Vec<Parameter<'_>> = vec![
             (&me.0, Type::UUID),

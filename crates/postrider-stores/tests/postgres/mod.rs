@@ -86,6 +86,16 @@ impl Outbox {
     pub async fn of(number: u16, change: impl Fn(PostgresOptions) -> PostgresOptions) -> Self {
         let server = shared().await.unwrap();
         let database = server.create_database().await.unwrap();
+        Self::within(server, database, number, change).await
+    }
+
+    /// An outbox in a database that is there.
+    pub async fn within(
+        server: &'static Postgres,
+        database: String,
+        number: u16,
+        change: impl Fn(PostgresOptions) -> PostgresOptions,
+    ) -> Self {
         let options = change(PostgresOptions::new(&server.url_for(&database)).unwrap());
         // The time limit is for what comes after.
         migrate(&options.clone().timeout(TTL), lanes(number)).await.unwrap();
