@@ -107,18 +107,34 @@ pub(crate) async fn keep_house(
     }
 }
 
+/// Counts, and removes what was kept long enough: the one also where the other fails.
 async fn round(
+    store: &Arc<dyn Store>,
+    operator: &mut Option<Box<dyn Operator>>,
+    keeping: &Keeping,
+    archiving: &mut Archiving,
+    counts: &mut Counts,
+) -> Result<()> {
+    let counted = count(store, operator, counts).await;
+    counted.and(remove(store, operator, keeping, archiving).await)
+}
+
+async fn count(store: &Arc<dyn Store>, operator: &mut Option<Box<dyn Operator>>, counts: &mut Counts) -> Result<()> {
+    let began = Instant::now();
+    if began < counts.next {
+        return Ok(());
+    }
+    let status = look(store, operator, COUNT_BOUND).await;
+    counts.counted(began, began.elapsed());
+    status.map(|status| telemetry::store(&status))
+}
+
+async fn remove(
     store: &Arc<dyn Store>,
     operator: &mut Option<Box<dyn Operator>>,
     Keeping { retention, archive, .. }: &Keeping,
     archiving: &mut Archiving,
-    counts: &mut Counts,
 ) -> Result<()> {
-    let began = Instant::now();
-    if began >= counts.next {
-        telemetry::store(&look(store, operator, COUNT_BOUND).await?);
-        counts.counted(began, began.elapsed());
-    }
     if retention.delivered.is_none() && retention.dead.is_none() {
         return Ok(());
     }
@@ -435,6 +451,22 @@ pub(crate) mod tests {
             let pruned = store.operator().await.unwrap().prunable(&retention).await.unwrap();
             assert_eq!(pruned.delivered, 0);
         }
+    }
+
+    /// What makes counting slow can be just what is to be removed.
+    #[tokio::test(start_paused = true)]
+    async fn what_is_past_its_time_is_removed_also_while_counting_hangs_and_that_is_tried_seldom() {
+        let store = delivered(3).await;
+        let keeping = Keeping { retention: AT_ONCE, archive: None, inbox: None };
+        let house = House::scripted(&store, keeping, |name| match name {
+            "status" => Trouble::Late(HOUR),
+            _ => Trouble::None,
+        });
+        house.duty.send_replace(Duty::On);
+        sleep(DEADLINE + ROUND / 2).await;
+        assert!(past(&store).await.is_empty());
+        sleep(DEADLINE * 3).await;
+        assert_eq!(house.moments("status"), [0, 30, 90]);
     }
 
     /// Until one of them finds nothing.
