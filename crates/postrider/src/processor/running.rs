@@ -14,6 +14,7 @@ use postrider_core::{
     Collection, DocumentKey, DocumentStore, Draft, Error, ErrorKind, MessageId, Result, Revision, TOKEN_HEADER,
     Timestamp, Version, WriteError,
 };
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use uuid::Uuid;
@@ -174,6 +175,17 @@ fn read<S: DeserializeOwned + Default>(state: Value) -> std::result::Result<S, s
     if state.is_null() { Ok(S::default()) } else { serde_json::from_value(state) }
 }
 
+/// A state as it is to be kept. JSON has no place for some values, such as a float that is not a number: what could not be
+/// read again must not be committed, because no later message of the entity could be handled.
+fn written<S: Serialize + DeserializeOwned>(state: &S) -> std::result::Result<Value, String> {
+    let unfit = |error| format!("the state that the handler left cannot be kept as JSON: {error}");
+    let json = serde_json::to_value(state).map_err(unfit)?;
+    if !json.is_null() {
+        S::deserialize(&json).map_err(unfit)?;
+    }
+    Ok(json)
+}
+
 fn not_its_state(key: &DocumentKey) -> String {
     format!("the state of {key} is not one of this handler")
 }
@@ -266,7 +278,7 @@ impl<H: Handler> Walk<'_, H> {
             None if messages.is_empty() => {}
             None => return Err(no_broker().into()),
         }
-        Ok((serde_json::to_value(&state)?, messages))
+        Ok((written(&state)?, messages))
     }
 
     async fn create(&mut self, creating: Creating<Json>) -> Next {

@@ -4,6 +4,7 @@
 
 mod ages;
 mod faults;
+mod floats;
 mod gates;
 mod meeting;
 mod once;
