@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use postrider_brokers::{BrokerConfig, open};
 use postrider_core::{Broker, Destination, ErrorKind, Message, OrderInBatch, Outgoing, Published};
-use postrider_testkit::suites::broker::{message, outgoing};
+use postrider_testkit::suites::broker::{message, outgoing, told};
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::{DefaultProducerContext, FutureProducer, FutureRecord};
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
@@ -50,16 +50,6 @@ fn of_key(key: &str, texts: &[&str]) -> Vec<Outgoing> {
 /// The payloads of the topic, in their order.
 async fn log(cluster: &Mock) -> Vec<String> {
     kafka_log::read(&cluster.bootstrap_servers(), TOPIC).await.iter().map(kafka_log::Found::text).collect()
-}
-
-/// How each result reads: `ok`, the kind of the failure, or `-` where it was not sent.
-fn told(results: &[Published]) -> Vec<&'static str> {
-    let one = |result: &Published| match result {
-        Published::Accepted(_) => "ok",
-        Published::Failed(error) => error.kind().as_str(),
-        Published::NotSent => "-",
-    };
-    results.iter().map(one).collect()
 }
 
 /// Publishes as the relay does: what was not accepted is tried again, in the order of the batch, until all is.

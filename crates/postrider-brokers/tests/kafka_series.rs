@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use kafka_log::{Found, read};
 use kafka_node::{create_topic, node, noise};
 use postrider_brokers::{BrokerConfig, open};
-use postrider_core::{Broker, Destination, Outgoing, Published};
-use postrider_testkit::suites::broker::{message, outgoing};
+use postrider_core::{Broker, Destination, Outgoing};
+use postrider_testkit::suites::broker::{message, outgoing, told};
 
 /// Bytes of the largest request that a topic takes.
 const LIMIT: usize = 4096;
@@ -41,15 +41,6 @@ fn of_key(topic: &str, key: &str, names: &[String]) -> Vec<Outgoing> {
 
 fn names(from: usize, to: usize) -> Vec<String> {
     (from..to).map(|number| number.to_string()).collect()
-}
-
-fn told(results: &[Published]) -> Vec<&'static str> {
-    let one = |result: &Published| match result {
-        Published::Accepted(_) => "ok",
-        Published::Failed(error) => error.kind().as_str(),
-        Published::NotSent => "-",
-    };
-    results.iter().map(one).collect()
 }
 
 /// What the topic has of a key.

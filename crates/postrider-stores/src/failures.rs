@@ -104,6 +104,12 @@ fn civil(days: i64) -> (i64, i64, i64) {
     (era * 400 + year_of_era + i64::from(month <= 2), month, day)
 }
 
+/// Attempts, as far as the servers' columns of them reach.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub(crate) fn counted(attempts: u32) -> i32 {
+    i32::try_from(attempts).unwrap_or(i32::MAX)
+}
+
 /// A duration in microseconds, as far as they reach.
 pub(crate) fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)

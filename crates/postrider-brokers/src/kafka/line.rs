@@ -8,11 +8,10 @@ use rdkafka::ClientConfig;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::metadata::Metadata;
 use rdkafka::producer::{DeliveryFuture, FutureProducer, Producer as _, PurgeConfig};
-
 use tokio::time::{Instant, sleep};
 
-use super::known::Known;
 use super::listener::Listener;
+use super::recent::Recent;
 use super::wire::Record;
 
 /// The client's producer.
@@ -33,7 +32,7 @@ pub(super) struct Line {
     shown: String,
     producer: Option<Producer>,
     listener: Listener,
-    known: Known,
+    known: Recent<(String, i32), ()>,
     given_up: RwLock<bool>,
 }
 
@@ -50,7 +49,7 @@ impl Line {
             shown: shown.to_owned(),
             producer: Some(producer),
             listener,
-            known: Known::default(),
+            known: Recent::default(),
             given_up: RwLock::new(false),
         })
     }
@@ -70,8 +69,12 @@ impl Line {
         &self.listener
     }
 
-    /// Where the servers know it.
-    pub(super) fn known(&self) -> &Known {
+    /// The partitions in which something of this producer was stored, by topic and number.
+    ///
+    /// There, a server takes the producer's messages by their numbers alone, and nothing behind one that it refused. A server
+    /// that knows nothing of a producer takes whatever number comes first (`ProducerAppendInfo.checkSequence` of Kafka). It
+    /// remembers for a day where it is left as it was (`producer.id.expiration.ms`).
+    pub(super) fn known(&self) -> &Recent<(String, i32), ()> {
         &self.known
     }
 

@@ -1,36 +1,29 @@
 //! The producers of one broker, and the topics that are known to be there.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use postrider_core::{Error, ErrorKind, Outgoing, Result};
 use rdkafka::producer::Producer as _;
 use rdkafka::util::Timeout;
+use tokio::time::Instant;
 
 use super::client;
 use super::line::{CONNECT, Line};
 use super::place::{Place, Places};
+use super::recent::Recent;
 use super::settings::Settings;
 use super::way::{OfEachWay, Way};
 use super::wire;
-
-/// How many topics are remembered.
-const MAX_TOPICS: usize = 10_000;
-/// How long a topic is believed to be as it was.
-const FRESH: Duration = Duration::from_secs(60);
-/// How long no series goes to a topic that refused one: what refused it (a message that the topic does not take, or a limit
-/// below what the client puts into a request) would refuse the next one, and each of them ends a producer.
-const SINGLY: Duration = Duration::from_secs(60);
 
 /// The producers, made when they are first needed and replaced when they fail for good.
 pub(super) struct Link {
     settings: Arc<Settings>,
     lines: OfEachWay<Mutex<Option<Arc<Line>>>>,
-    topics: Mutex<HashMap<String, (Instant, Place)>>,
-    /// The topics for which a series was refused, and when.
-    singly: Mutex<HashMap<String, Instant>>,
+    topics: Recent<String, Place>,
+    /// The topics for which a series was refused. What refused it (a message that the topic does not take, or a limit below
+    /// what the client puts into a request) would refuse the next one, and each of them ends a producer.
+    singly: Recent<String, ()>,
     closed: AtomicBool,
 }
 
@@ -39,8 +32,8 @@ impl Link {
         Self {
             settings,
             lines: OfEachWay::default(),
-            topics: Mutex::default(),
-            singly: Mutex::default(),
+            topics: Recent::default(),
+            singly: Recent::default(),
             closed: AtomicBool::new(false),
         }
     }
@@ -89,7 +82,7 @@ impl Link {
             if places.contains_key(topic) || wire::topic(&outgoing.destination).is_err() {
                 continue;
             }
-            let known = self.known(topic).filter(|_| line.listener().trouble().is_none());
+            let known = self.topics.get(topic, Instant::now()).filter(|_| line.listener().trouble().is_none());
             let place = match known {
                 Some(place) => place,
                 None => self.look(&line, topic).await?,
@@ -110,46 +103,32 @@ impl Link {
         Ok(place)
     }
 
-    fn known(&self, topic: &str) -> Option<Place> {
-        let topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
-        topics.get(topic).filter(|(at, _)| at.elapsed() < FRESH).map(|(_, place)| place.clone())
-    }
-
     fn remember(&self, topic: &str, place: &Place) {
-        let mut topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
-        if topics.len() >= MAX_TOPICS {
-            topics.clear();
-        }
         match place {
-            Place::Topic { .. } => topics.insert(topic.to_owned(), (Instant::now(), place.clone())),
+            Place::Topic { .. } => self.topics.note(topic.to_owned(), place.clone(), Instant::now()),
             // What is not there is asked for again each time: somebody may just be creating it.
-            Place::Refused(..) => topics.remove(topic),
-        };
+            Place::Refused(..) => self.topics.forget(|known| known == topic),
+        }
     }
 
     /// Forgets a topic: the next message for it asks.
     pub(super) fn forget(&self, topic: &str) {
-        self.topics.lock().unwrap_or_else(PoisonError::into_inner).remove(topic);
+        self.topics.forget(|known| known == topic);
         for place in self.lines.all() {
             if let Some(line) = place.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
-                line.known().forget(topic);
+                line.known().forget(|(known, _)| known == topic);
             }
         }
     }
 
     /// A series was refused for this topic.
     pub(super) fn refused_a_series(&self, topic: &str) {
-        let mut singly = self.singly.lock().unwrap_or_else(PoisonError::into_inner);
-        if singly.len() >= MAX_TOPICS {
-            singly.clear();
-        }
-        singly.insert(topic.to_owned(), Instant::now());
+        self.singly.note(topic.to_owned(), (), Instant::now());
     }
 
     /// Whether series go to this topic.
     pub(super) fn takes_series(&self, topic: &str) -> bool {
-        let singly = self.singly.lock().unwrap_or_else(PoisonError::into_inner);
-        singly.get(topic).is_none_or(|at| at.elapsed() >= SINGLY)
+        self.singly.get(topic, Instant::now()).is_none()
     }
 
     /// Sends what is still waiting, within a bound, and ends the producers.

@@ -1,6 +1,6 @@
 //! A series: what stands behind an accepted message of its key, handed over at once.
 //!
-//! **Why nothing of it is stored behind what failed.** Its requests are numbered, and a server that [knows](super::known)
+//! **Why nothing of it is stored behind what failed.** Its requests are numbered, and a server that [knows](Line::known)
 //! their producer in a partition takes none that does not follow the last one that it stored. So where the producer is not
 //! known, a single message goes first. librdkafka would number those behind a refused one anew and send them again: a
 //! refusal ends the producer instead (`enable.gapless.guarantee`; librdkafka asks for that before each request, in
@@ -61,7 +61,7 @@ pub(super) async fn answers(
         })
         .collect();
     if let Some(partition) = told.iter().find_map(|delivered| delivered.ok()) {
-        line.known().note(&topic, partition, Instant::now());
+        line.known().note((topic, partition), (), Instant::now());
     }
     indexes.into_iter().zip(told).collect()
 }

@@ -120,16 +120,16 @@ impl<'a> Window<'a> {
         for (index, delivered) in &answers {
             self.note(*index, *delivered);
         }
-        let failed = answers.iter().position(|(_, delivered)| delivered.is_err());
-        let Some((index, Err(code))) = failed.and_then(|place| answers.get(place)) else {
+        let Some(failed) = answers.iter().position(|(_, delivered)| delivered.is_err()) else {
             if let Some((last, Ok(partition))) = answers.last() {
                 self.go_on_behind(*last, *partition).await;
             }
             return;
         };
+        let Some((index, Err(code))) = answers.get(failed) else { return };
         let is_refused = matches!(code, Some(code) if answer::may_be_a_neighbour(*code));
         let is_not_there = self.is_known_not_to_be_there(*index);
-        for (behind, _) in answers.iter().skip(failed.unwrap_or(0)).filter(|(_, delivered)| delivered.is_err()) {
+        for (behind, _) in answers.iter().skip(failed).filter(|(_, delivered)| delivered.is_err()) {
             if let Some(singly) = self.singly.get_mut(*behind) {
                 *singly = true;
             }
@@ -261,7 +261,7 @@ impl<'a> Window<'a> {
             Ok(line) => line,
             Err(error) => return self.result(first, Published::Failed(error)),
         };
-        if !line.known().has(&topic, partition, Instant::now()) {
+        if line.known().get(&(topic.clone(), partition), Instant::now()).is_none() {
             messages.truncate(1);
         }
         let mut sent = Vec::with_capacity(messages.len());

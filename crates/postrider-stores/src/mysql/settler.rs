@@ -14,7 +14,7 @@ use super::found::numbers;
 use super::link::{Link, Work};
 use super::settle_sql::{DEAD, LOCK_LANES, LOCK_ROWS, NOW, REMEMBER, REMOVE, REMOVE_LOCKED, RETRY, SET_ASIDE, SUSPECT};
 use crate::History;
-use crate::failures::{appended, micros};
+use crate::failures::{appended, counted, micros};
 
 /// Numbers of one statement.
 const MANY: usize = 500;
@@ -228,11 +228,6 @@ async fn alone(
         Outcome::Delivered | Outcome::Dropped | Outcome::SetAside { .. } | Outcome::Suspected { .. } => {}
     }
     Ok(())
-}
-
-/// Attempts as the column takes them.
-fn counted(attempts: u32) -> i32 {
-    i32::try_from(attempts).unwrap_or(i32::MAX)
 }
 
 /// Ids as a statement takes them, in the form in which everything of Postrider's writes them.

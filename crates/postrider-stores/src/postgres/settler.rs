@@ -17,7 +17,7 @@ use super::readers::Readers;
 use super::settle_sql::{MOVE, MOVE_AND_CHANGE, REMOVE, REMOVE_AND_CHANGE, REMOVE_SPAN, SUSPECT};
 use super::span::Span;
 use crate::History;
-use crate::failures::{LONGEST_TEXT, micros};
+use crate::failures::{LONGEST_TEXT, counted, micros};
 
 /// Whether texts of any characters can be stored: `SQL_ASCII` takes all as they are.
 const TAKES_EVERY_CHARACTER: &str = "select current_setting('server_encoding') in ('UTF8', 'SQL_ASCII') as takes_all";
@@ -141,7 +141,7 @@ impl Changes {
         self.states.push(state.code());
         // A hundred years: what is further away would not fit the type.
         self.after.push(after.map(|after| after.min(3_155_760_000_000_000)));
-        self.attempts.push(attempts.map(|attempts| i32::try_from(attempts).unwrap_or(i32::MAX)));
+        self.attempts.push(attempts.map(counted));
         self.waiting_for.push(waiting_for.as_deref().map(names));
         self.progress.push(progress);
         self.failures.push((!failures.is_empty()).then(|| unfinished(me, settlement, failures, characters)));
@@ -164,12 +164,11 @@ fn names(destinations: &[DestinationName]) -> String {
 fn unfinished(me: RelayId, settlement: &Settlement, failures: &[FailedAttempt], characters: Characters) -> String {
     let entry = |failure: &FailedAttempt| {
         // A NUL cannot be read back by the JSON functions of the database.
-        let storable = |c: char| match (c, characters) {
-            ('\0', Characters::All) => '\u{fffd}',
-            ('\0', Characters::Ascii) => '?',
-            (c, Characters::Ascii) if !c.is_ascii() => '?',
-            (c, _) => c,
+        let (in_its_place, only_ascii) = match characters {
+            Characters::All => ('\u{fffd}', false),
+            Characters::Ascii => ('?', true),
         };
+        let storable = |c: char| if c == '\0' || (only_ascii && !c.is_ascii()) { in_its_place } else { c };
         let text: String = failure.text.chars().take(LONGEST_TEXT).map(storable).collect();
         let entry = json!({
             "relay": me.to_string(), "attempt": settlement.attempt.0, "destination": failure.destination.as_str(),
@@ -291,7 +290,7 @@ impl Settler for PostgresSettler {
         };
         let gone = || batch.iter().filter(|settlement| goes(&settlement.outcome));
         let delivered: Vec<i64> = gone().map(|settlement| settlement.row.0).collect();
-        let made: Vec<i32> = gone().map(|settlement| i32::try_from(settlement.attempt.0).unwrap_or(i32::MAX)).collect();
+        let made: Vec<i32> = gone().map(|settlement| counted(settlement.attempt.0)).collect();
         let their_messages = messages(gone());
         let mut changes = Changes::default();
         let characters = self.characters(batch).await?;

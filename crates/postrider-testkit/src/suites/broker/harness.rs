@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use postrider_core::{Attempt, Broker, Destination, Lane, Message, Outgoing, Term};
+use postrider_core::{Attempt, Broker, Destination, Lane, Message, Outgoing, Published, Term};
 
 use crate::suites::Exclusion;
 
@@ -85,6 +85,16 @@ pub trait BrokerHarness: Send + Sync {
 /// A message of the suite.
 pub fn message(payload: impl Into<Bytes>) -> Message {
     Message::new("orders.placed", payload)
+}
+
+/// How each result reads: `ok`, the kind of the failure, or `-` where it was not sent.
+pub fn told(results: &[Published]) -> Vec<&'static str> {
+    let one = |result: &Published| match result {
+        Published::Accepted(_) => "ok",
+        Published::Failed(error) => error.kind().as_str(),
+        Published::NotSent => "-",
+    };
+    results.iter().map(one).collect()
 }
 
 /// A message on its way to a place.

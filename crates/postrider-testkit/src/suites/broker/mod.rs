@@ -13,7 +13,7 @@ mod cases;
 mod faults;
 mod harness;
 
-pub use harness::{BrokerHarness, Deduplication, Received, message, outgoing};
+pub use harness::{BrokerHarness, Deduplication, Received, message, outgoing, told};
 
 use std::future::Future;
 use std::pin::Pin;
