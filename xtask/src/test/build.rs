@@ -6,11 +6,11 @@ use std::process::Stdio;
 
 use serde::Deserialize;
 
+use super::again::Again;
 use crate::Result;
 use crate::tree::Tree;
 
 /// One program full of tests.
-#[derive(Debug)]
 pub struct Binary {
     /// Package and target, as in `postrider-core::lib`. No two programs have one name: it names their logs too.
     pub name: String,
@@ -20,8 +20,8 @@ pub struct Binary {
     pub program: PathBuf,
     /// The folder of its package, in which cargo would run it.
     pub folder: PathBuf,
-    /// In a [second run](super::again), the part of the names of its tests that are run.
-    pub again: Option<&'static str>,
+    /// Where it is run [again](super::again), on what, and which of its tests.
+    pub again: Option<Again>,
 }
 
 #[derive(Deserialize)]

@@ -61,7 +61,7 @@ pub fn main(tree: &Tree, arguments: &[String]) -> Result<ExitCode> {
     let rows = rows::Rows::load(tree)?;
     println!("building the tests");
     let mut binaries = build::binaries(tree)?;
-    binaries.extend(again::on_mysql(&binaries));
+    binaries.extend(again::on_others(&binaries));
     println!("built in {}", seconds(started.elapsed()));
     let suites = run::all(tree, &asked, binaries)?;
     let outcome = report::print(tree, &asked, &suites, &rows, &missing)?;

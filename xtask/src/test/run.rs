@@ -62,8 +62,10 @@ pub fn all(tree: &Tree, asked: &Asked, mut binaries: Vec<Binary>) -> Result<Vec<
 }
 
 fn one(tree: &Tree, asked: &Asked, binary: &Binary, logs: &Path) -> (Suite, Duration) {
-    if binary.again.is_some() && !again::is_installed() {
-        return (again::not_run(binary), Duration::ZERO);
+    if let Some((other, _)) = binary.again
+        && !other.is_installed()
+    {
+        return (other.not_run(binary), Duration::ZERO);
     }
     let mut command = Command::new(&binary.program);
     command.current_dir(&binary.folder).arg("--show-output");
@@ -74,8 +76,8 @@ fn one(tree: &Tree, asked: &Asked, binary: &Binary, logs: &Path) -> (Suite, Dura
     if asked.full {
         command.arg("--include-ignored");
     }
-    if let Some(part) = binary.again {
-        command.env(again::VARIABLE, again::VALUE).arg(part);
+    if let Some((other, part)) = binary.again {
+        command.env(again::VARIABLE, other.value).arg(part);
     }
     suite(&binary.name, process::run(&mut command, &log(logs, &binary.name), limit))
 }

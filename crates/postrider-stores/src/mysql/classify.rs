@@ -12,6 +12,8 @@ use super::trouble::{goes_away, is_out_of_something};
 /// Deadlock: the server has undone the whole transaction, and doing it again is enough.
 const DEADLOCK: u16 = 1213;
 const LOCK_WAIT: u16 = 1205;
+/// A row was changed after the snapshot of the transaction, which the server has undone (MariaDB, `innodb_snapshot_isolation`).
+const CHANGED: u16 = 1020;
 
 const PASSWORD: &str = "give the user and the password that the server knows, in the address or by outbox.store_password_file; \
     `alter user NAME identified by '...'` sets another; MariaDB says the same to whoever comes in the clear where it wants \
@@ -119,7 +121,7 @@ pub(super) fn working(doing: &str, error: &Failed) -> Error {
             return for_a_human("the server takes no writes, as a replica does", PRIMARY);
         }
         // The transaction is over, or its connection is dropped now: nothing of it is kept.
-        LOCK_WAIT | DEADLOCK | 1206 | 3572 => (ErrorKind::Unavailable, "; it is tried again"),
+        LOCK_WAIT | DEADLOCK | CHANGED | 1206 | 3572 => (ErrorKind::Unavailable, "; it is tried again"),
         code if Dialect::is_time_limit(code) => (ErrorKind::Unknown, "; it took too long and was cancelled"),
         1317 => (ErrorKind::Unknown, "; somebody cancelled it"),
         code if is_out_of_something(code) => (ErrorKind::Unavailable, "; the server is out of something: see its log"),
@@ -150,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_deadlock_and_a_lock_that_was_waited_for_in_vain_are_tried_again() {
-        for code in [DEADLOCK, LOCK_WAIT, 3572] {
+        for code in [DEADLOCK, LOCK_WAIT, CHANGED, 3572] {
             assert_eq!(working("settling", &told(code, "")).kind(), ErrorKind::Unavailable, "{code}");
         }
     }

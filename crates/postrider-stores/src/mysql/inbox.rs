@@ -62,9 +62,11 @@ const FORGET_FOREIGN: &str = "\
 delete from {inbox_foreign}
  where seen_at < timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)) - ? * 1000 order by seen_at limit <rows>";
 
-/// Whether a number of an error asks to run the transaction again: a deadlock, or a lock that somebody else holds.
+/// Whether a number of an error asks to run the transaction again: a deadlock, a lock that somebody else holds, or a row that
+/// was committed after the transaction's snapshot, which ends the transaction on MariaDB 11.6 and later
+/// (`innodb_snapshot_isolation`).
 pub fn asks_again(number: u16) -> bool {
-    matches!(number, 1205 | 1213)
+    matches!(number, 1020 | 1205 | 1213)
 }
 
 /// Records that a consumer handles a message.

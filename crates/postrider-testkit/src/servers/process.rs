@@ -193,6 +193,15 @@ impl Folder {
         self.0.path()
     }
 
+    /// Makes a folder in it, and those above it, that belong to the same user.
+    ///
+    /// # Errors
+    /// When it cannot be created.
+    pub fn create_folder(&self, path: &Path) -> Result<(), ServerError> {
+        fs::create_dir_all(path).map_err(|error| ServerError::failed(format!("creating {}", path.display()), error))?;
+        path.ancestors().take_while(|above| *above != self.path()).try_for_each(own)
+    }
+
     /// Writes a file into it that the server may read.
     ///
     /// # Errors
@@ -230,6 +239,8 @@ pub struct Recipe {
     pub graceful: Signal,
     /// What makes it stop at once without leaving shared memory behind.
     pub immediate: Signal,
+    /// The file that it reads from its standard input, if any.
+    pub input: Option<PathBuf>,
 }
 
 impl Recipe {
@@ -241,6 +252,7 @@ impl Recipe {
             folder: folder.to_owned(),
             graceful: Signal::Terminate,
             immediate: Signal::Kill,
+            input: None,
         }
     }
 
@@ -251,14 +263,15 @@ impl Recipe {
         self
     }
 
-    fn command(&self) -> Command {
+    fn command(&self) -> io::Result<Command> {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).current_dir(&self.folder).env("HOME", &self.folder).env("LC_ALL", "C");
         if let Some(user) = User::unprivileged() {
             command.uid(user.uid).gid(user.gid);
         }
-        command.process_group(0).stdin(Stdio::null());
-        command
+        let input = self.input.as_ref().map_or(Ok(Stdio::null()), |file| File::open(file).map(Stdio::from))?;
+        command.process_group(0).stdin(input);
+        Ok(command)
     }
 
     /// Runs the program to its end and returns what it wrote.
@@ -267,7 +280,10 @@ impl Recipe {
     /// When it cannot be started or ends with another code than 0.
     pub fn run(&self) -> Result<String, ServerError> {
         let doing = || format!("running {}", self.program.display());
-        let done = self.command().output().map_err(|error| ServerError::failed(doing(), error))?;
+        let done = self
+            .command()
+            .and_then(|mut command| command.output())
+            .map_err(|error| ServerError::failed(doing(), error))?;
         if done.status.success() {
             return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
         }
@@ -301,7 +317,7 @@ impl Process {
         let open = || File::options().create(true).append(true).open(&self.log);
         let spawn = || {
             let (out, err) = (open()?, open()?);
-            self.recipe.command().stdout(out).stderr(err).spawn()
+            self.recipe.command()?.stdout(out).stderr(err).spawn()
         };
         let child = spawn().map_err(|error| ServerError::failed(&doing, error))?;
         let guard = guard(child.id(), &self.recipe);

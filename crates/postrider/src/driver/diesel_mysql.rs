@@ -67,8 +67,31 @@ fn number(error: &Failed) -> Option<u16> {
         _ if said.starts_with("Unknown column ") => Some(1054),
         _ if said.contains("command denied to user") => Some(1142),
         _ if said.starts_with("Deadlock found") => Some(1213),
+        _ if said.starts_with("Record has changed since last read") => Some(1020),
         _ if said.starts_with("Lock wait timeout exceeded") => Some(1205),
         _ if said.starts_with("Incorrect ") => Some(1366),
         _ => Some(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use diesel::result::DatabaseErrorKind;
+
+    use super::*;
+
+    /// In the words of MariaDB 11.8 and MySQL 9.7.
+    #[test]
+    fn what_asks_to_run_again_is_told_by_the_servers_words() {
+        for (words, expected) in [
+            ("Deadlock found when trying to get lock; try restarting transaction", 1213),
+            ("Lock wait timeout exceeded; try restarting transaction", 1205),
+            ("Record has changed since last read in table 'postrider_inbox'; try restarting transaction", 1020),
+        ] {
+            let error = Failed::DatabaseError(DatabaseErrorKind::Unknown, Box::new(words.to_owned()));
+            assert_eq!(number(&error), Some(expected), "{words}");
+            let error = not_received(error);
+            assert!(matches!(error, InboxError::Contended(Some(_))), "{error:?}");
+        }
     }
 }

@@ -37,6 +37,10 @@ pub(super) fn refused(names: &Names, number: Option<u16>) -> Error {
             ErrorKind::Throttled,
             format!("enqueueing into {table}: a deadlock, the server rolled the transaction back; run it again"),
         ),
+        Some(1020) => (
+            ErrorKind::Throttled,
+            format!("enqueueing into {table}: a row changed, the server rolled the transaction back; run it again"),
+        ),
         Some(1205) => (
             ErrorKind::Throttled,
             format!("enqueueing into {table}: somebody holds a lock; roll the transaction back and run it again"),

@@ -12,6 +12,7 @@ mod lost;
 mod meeting;
 mod migrate;
 mod mysql;
+mod older_snapshot;
 mod partitions;
 mod postgres;
 mod sea_orm;

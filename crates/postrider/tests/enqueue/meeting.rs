@@ -115,6 +115,7 @@ async fn on_postgresql_nobody_waits_for_who_answers_and_nobody_begins_beside_the
     assert_eq!(on_postgres(&database.url, MINUTE).await.unwrap(), Begun::Replay(created("done")));
 }
 
+/// MariaDB 11.6 and later tell it to run again when it has waited.
 #[tokio::test]
 async fn on_mysql_a_request_waits_for_who_answers_and_gets_the_answer() {
     let database = mysql::Database::fresh().await;
@@ -127,7 +128,11 @@ async fn on_mysql_a_request_waits_for_who_answers_and_gets_the_answer() {
     let mut watcher = Conn::from_url(&database.url).await.unwrap();
     until_waiting_on_mysql(&mut watcher).await;
     tx.commit().await.unwrap();
-    assert_eq!(second.await.unwrap().unwrap(), Begun::Replay(created("done")));
+    let mut answer = second.await.unwrap();
+    if matches!(answer, Err(InboxError::Contended(Some(_)))) {
+        answer = on_mysql(&database.url, MINUTE).await;
+    }
+    assert_eq!(answer.unwrap(), Begun::Replay(created("done")));
 }
 
 /// Who was taken over is refused in the transaction of its effect, which leaves nothing.

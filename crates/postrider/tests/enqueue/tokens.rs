@@ -64,7 +64,7 @@ async fn on_postgresql_a_token_that_is_younger_than_the_snapshot_is_not_missed()
     }
 }
 
-/// Under REPEATABLE READ a look would not see it, and its message would be lost.
+/// Under REPEATABLE READ a look would not see it, and its message would be lost. MariaDB 11.6 and later let it run again.
 #[tokio::test]
 async fn on_mysql_a_token_that_is_younger_than_the_snapshot_is_taken() {
     let database = mysql::Database::fresh().await;
@@ -80,7 +80,13 @@ async fn on_mysql_a_token_that_is_younger_than_the_snapshot_is_taken() {
     let id = Outbox::new().enqueue(&mut sender, Message::new("orders", "book")).await.unwrap();
     inbox.issue_token(&mut sender, CONSUMER, id).await.unwrap();
     sender.commit().await.unwrap();
-    assert_eq!(inbox.take_token(&mut receiver, CONSUMER, id).await.unwrap(), Seen::First);
+    let mut taken = inbox.take_token(&mut receiver, CONSUMER, id).await;
+    if matches!(taken, Err(InboxError::Contended(Some(_)))) {
+        receiver.rollback().await.unwrap();
+        receiver = one.start_transaction(TxOpts::default()).await.unwrap();
+        taken = inbox.take_token(&mut receiver, CONSUMER, id).await;
+    }
+    assert!(matches!(taken, Ok(Seen::First)), "{taken:?}");
     receiver.commit().await.unwrap();
 }
 

@@ -3,9 +3,10 @@
 //! [`shared`] gives one server per test binary; every test takes a [`Mariadb::create_database`] of its own. Tests that
 //! crash or restart the server, or need other settings, start one for themselves with [`Mariadb::start_with`].
 //!
-//! The same tests run against both: which one is started [`Family::VARIABLE`] says.
+//! The same tests run against both, and against a later MariaDB: which one is started `POSTRIDER_TESTS_ON` says.
 
 mod family;
+mod programs;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,6 +16,7 @@ use tokio::process::Command;
 use tokio::sync::OnceCell;
 
 pub use self::family::Family;
+use self::programs::Programs;
 use super::process::{Folder, Process, ServerError, Signal, find, free_port};
 
 /// The name of the server's administrator.
@@ -62,7 +64,7 @@ impl Mariadb {
     /// # Errors
     /// When MariaDB is not installed or does not start.
     pub async fn start_with(settings: &[&str]) -> Result<Self, ServerError> {
-        Self::start_of(Family::asked()?, settings).await
+        Self::start_by(&Programs::asked()?, settings).await
     }
 
     /// The same of one of the two.
@@ -70,12 +72,17 @@ impl Mariadb {
     /// # Errors
     /// When it is not installed or does not start.
     pub async fn start_of(family: Family, settings: &[&str]) -> Result<Self, ServerError> {
+        Self::start_by(&Programs::of(family)?, settings).await
+    }
+
+    async fn start_by(programs: &Programs, settings: &[&str]) -> Result<Self, ServerError> {
         let (client, folder, port) = (find("mariadb", &[], PACKAGE)?, Folder::create()?, free_port()?);
-        family.install(&folder)?.args([format!("--datadir={}", data(&folder).display()), temporary(&folder)]).run()?;
+        let install = programs.install(&folder, &data(&folder))?;
+        install.args([format!("--datadir={}", data(&folder).display()), temporary(&folder)]).run()?;
         let init = folder.write(INIT, &users())?;
         // Its own defaults but for sizes: a test must not depend on what a file of the machine says. Two socket folders would
         // be too long for some temporary folder.
-        let mut recipe = family
+        let mut recipe = programs
             .server(&folder)?
             .args(["--bind-address=127.0.0.1", "--skip-name-resolve", "--skip-log-bin"])
             .args([format!("--datadir={}", data(&folder).display()), format!("--port={port}")])
@@ -85,7 +92,8 @@ impl Mariadb {
         recipe = recipe.args(settings.iter().copied());
         recipe.graceful = Signal::Terminate;
         let process = Process::spawn(recipe)?;
-        let mut server = Self { family, process, port, client, folder, databases: AtomicU32::new(0) };
+        let mut server =
+            Self { family: programs.family(), process, port, client, folder, databases: AtomicU32::new(0) };
         server.answer().await?;
         Ok(server)
     }
