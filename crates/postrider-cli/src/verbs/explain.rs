@@ -1,13 +1,16 @@
 //! `postrider explain`: where a message is, and why.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Args;
-use postrider_core::{ErrorKind, Key, MessageId, Subject};
+use postrider_core::{ErrorKind, Explained, Key, MessageId, Standing, Subject};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::standing;
+use super::standing::{self, Around};
+use crate::admin::ask::ask;
+use crate::admin::report::Report;
 use crate::config::{Config, values};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
@@ -37,6 +40,9 @@ pub(crate) struct Explain {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// The admin address of a relay, which knows what is halted [default: admin.listen]
+    #[arg(long, value_name = "ADDRESS")]
+    admin: Option<SocketAddr>,
 }
 
 impl Explain {
@@ -54,12 +60,14 @@ impl Explain {
             tracing::info!("searching the outbox: a scan, ended after {}", values::spoken(timeout));
         }
         let found = operator.explain(&subject, timeout).await.map_err(|error| self.gave_up(&error, timeout))?;
+        let relay = self.relay(config, &found).await;
+        let around = Around { routes: &config.routes, relay: relay.as_ref() };
         if self.json {
             output::json::print(
-                &json!({ "found": found.iter().map(|one| standing::told_json(one, &config.routes)).collect::<Vec<_>>() }),
+                &json!({ "found": found.iter().map(|one| standing::told_json(one, around)).collect::<Vec<_>>() }),
             )?;
         } else {
-            let lines: Vec<String> = found.iter().map(|one| standing::told(one, &config.routes).join("\n")).collect();
+            let lines: Vec<String> = found.iter().map(|one| standing::told(one, around).join("\n")).collect();
             if !lines.is_empty() {
                 output::print(&lines.join("\n"))?;
             }
@@ -81,6 +89,13 @@ impl Explain {
             return Err(Failure::bad(what, next));
         }
         Ok(Exit::Good)
+    }
+
+    /// What a relay says of its destinations, where a message waits and one answers.
+    async fn relay(&self, config: &Config, found: &[Explained]) -> Option<Report> {
+        let address = self.admin.or(config.admin.listen)?;
+        let is_waiting = found.iter().any(|one| matches!(one.standing, Standing::Outbox(_)));
+        if is_waiting { ask(address, config.admin.token.as_ref()).await.ok() } else { None }
     }
 
     fn gave_up(&self, error: &postrider_core::Error, timeout: Duration) -> Failure {

@@ -3,6 +3,8 @@
 use postrider_core::{Explained, RowState, RowView, Standing, Timestamp};
 use serde_json::{Value, json};
 
+use super::verdict::{self, Verdict};
+use crate::admin::report::Report;
 use crate::config::{DEAD_LETTERS, Route};
 use crate::output::counted::counted;
 use crate::output::moment::{relative, written};
@@ -61,19 +63,28 @@ fn ending(at: Timestamp) -> String {
     if at == Timestamp::NEVER { "never".to_owned() } else { written(at) }
 }
 
-/// Where a message is and why, in lines; the last one is the next step. The routes are those that are configured here.
-pub(crate) fn told(explained: &Explained, routes: &[Route]) -> Vec<String> {
+/// What is known beside the rows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Around<'a> {
+    /// The routes that are configured here.
+    pub(crate) routes: &'a [Route],
+    /// What a relay says, where one answered.
+    pub(crate) relay: Option<&'a Report>,
+}
+
+/// Where a message is and why, in lines; the last one is the next step.
+pub(crate) fn told(explained: &Explained, around: Around<'_>) -> Vec<String> {
     match &explained.standing {
         Standing::Delivered { id, key, topic, settled_at, .. } => vec![
             heading(&id.to_string(), topic, key.as_ref().map(postrider_core::Key::as_str)),
             format!("  delivered: settled {} ({})", written(*settled_at), relative(*settled_at, explained.now)),
         ],
-        Standing::Outbox(row) => of_row(row, explained, routes),
+        Standing::Outbox(row) => of_row(row, explained, around),
     }
 }
 
 /// The same as JSON.
-pub(crate) fn told_json(explained: &Explained, routes: &[Route]) -> Value {
+pub(crate) fn told_json(explained: &Explained, around: Around<'_>) -> Value {
     let mut value = match &explained.standing {
         Standing::Delivered { row, id, key, topic, settled_at } => json!({
             "id": id.to_string(), "row": row.0, "state": "delivered", "topic": topic,
@@ -83,7 +94,11 @@ pub(crate) fn told_json(explained: &Explained, routes: &[Route]) -> Value {
     };
     value["behind"] = json!(explained.held.as_ref().map(|held| held.id.to_string()));
     value["relay"] = json!(explained.owner.as_ref().map(|owner| owner.name.clone()));
-    value["why"] = json!(told(explained, routes).iter().skip(1).map(|line| line.trim().to_owned()).collect::<Vec<_>>());
+    if let Standing::Outbox(row) = &explained.standing {
+        let halted = halted(row, explained, around);
+        value["halted"] = json!(halted.into_iter().map(|verdict| verdict.cause).collect::<Vec<_>>());
+    }
+    value["why"] = json!(told(explained, around).iter().skip(1).map(|line| line.trim().to_owned()).collect::<Vec<_>>());
     value
 }
 
@@ -121,7 +136,23 @@ fn is_known(name: &str, routes: &[Route]) -> bool {
     routes.is_empty() || name == DEAD_LETTERS || routes.iter().any(|route| route.name == name)
 }
 
-fn of_row(row: &RowView, explained: &Explained, routes: &[Route]) -> Vec<String> {
+/// Why a destination that a message is owed to takes nothing at the moment, as the relay says that has the message.
+fn halted(row: &RowView, explained: &Explained, around: Around<'_>) -> Vec<Verdict> {
+    let owner = explained.owner.as_ref().filter(|owner| !owner.lease_left.is_zero());
+    let relay = around.relay.filter(|relay| owner.is_some_and(|owner| owner.name == relay.relay));
+    let is_waiting = matches!(word(row, explained.now), "pending" | "retrying" | "forwarding" | "set aside");
+    let Some(relay) = relay.filter(|_| is_waiting) else { return Vec::new() };
+    let named = row.waiting_for.as_deref().unwrap_or_default();
+    let is_owed = |name: &String| match (named, around.routes) {
+        ([], []) => true,
+        ([], routes) => routes.iter().any(|route| route.name == *name && route.leads(row.message.topic.as_str())),
+        (named, _) => named.contains(name),
+    };
+    let owed = relay.destinations.iter().filter(|destination| is_owed(&destination.name));
+    owed.filter_map(verdict::of_destination).collect()
+}
+
+fn of_row(row: &RowView, explained: &Explained, around: Around<'_>) -> Vec<String> {
     let (message, now) = (&row.message, explained.now);
     let id = message.id.to_string();
     let mut lines = vec![heading(&id, message.topic.as_str(), message.key.as_ref().map(postrider_core::Key::as_str))];
@@ -170,8 +201,12 @@ fn of_row(row: &RowView, explained: &Explained, routes: &[Route]) -> Vec<String>
             _ => format!("behind: message {} goes first", held.id),
         });
     }
-    if let Some(owed) = owed(row, routes) {
+    if let Some(owed) = owed(row, around.routes) {
         say(owed);
+    }
+    let halted = halted(row, explained, around);
+    for verdict in &halted {
+        say(format!("halted: {}", verdict.cause));
     }
     match &explained.owner {
         Some(owner) if owner.lease_left.is_zero() => {
@@ -180,11 +215,11 @@ fn of_row(row: &RowView, explained: &Explained, routes: &[Route]) -> Vec<String>
         Some(owner) => say(format!("lane {}: relayed by {}", row.lane, visible(&owner.name))),
         None => say(format!("lane {}: no relay has it", row.lane)),
     }
-    say(format!("next: {}", advice(row, explained)));
+    say(format!("next: {}", advice(row, explained, halted.first())));
     lines
 }
 
-fn advice(row: &RowView, explained: &Explained) -> String {
+fn advice(row: &RowView, explained: &Explained, halted: Option<&Verdict>) -> String {
     let id = row.message.id;
     if let Some(held) = explained.held.as_ref().filter(|held| held.state == RowState::Holding) {
         let (behind, key) = (held.id, row.message.key.as_ref().map(|key| visible(key.as_str())).unwrap_or_default());
@@ -202,12 +237,13 @@ fn advice(row: &RowView, explained: &Explained) -> String {
         _ if explained.owner.as_ref().is_none_or(|owner| owner.lease_left.is_zero()) => {
             "start a relay: `postrider relay`".to_owned()
         }
-        "set aside" => match &explained.held {
-            Some(held) => format!("`postrider explain {}` tells what holds it", held.id),
-            None => "nothing: it goes when its key's head has gone".to_owned(),
+        state => match (state, &explained.held, halted) {
+            ("set aside", Some(held), _) => format!("`postrider explain {}` tells what holds it", held.id),
+            (_, _, Some(halted)) => halted.next.clone(),
+            ("set aside", None, None) => "nothing: it goes when its key's head has gone".to_owned(),
+            ("forwarding", _, None) => "nothing: it is forwarded as soon as that destination takes it".to_owned(),
+            ("retrying", _, None) => "see to the last failure; the relay tries again by itself".to_owned(),
+            (_, _, None) => "nothing; when it stays, `postrider status` names the cause".to_owned(),
         },
-        "forwarding" => "nothing: it is forwarded as soon as that destination takes it".to_owned(),
-        "retrying" => "see to the last failure; the relay tries again by itself".to_owned(),
-        _ => "nothing; when it stays, `postrider status` names the cause".to_owned(),
     }
 }

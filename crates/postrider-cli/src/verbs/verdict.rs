@@ -197,6 +197,15 @@ fn others(look: &Look, told_of: &DestinationReport) -> String {
     told
 }
 
+/// Why a destination takes nothing at the moment, if that is so.
+pub(crate) fn of_destination(destination: &DestinationReport) -> Option<Verdict> {
+    match (destination.paused_seconds, destination.silent_seconds) {
+        (Some(_), _) => Some(paused_verdict(destination, "")),
+        (None, Some(_)) => Some(silent_verdict(destination, "")),
+        (None, None) => None,
+    }
+}
+
 fn paused_verdict(paused: &DestinationReport, others: &str) -> Verdict {
     let cause = paused.cause.clone().unwrap_or_else(|| "the cause is not known".to_owned());
     let since = Duration::from_secs_f64(paused.paused_seconds.unwrap_or_default().clamp(0.0, 1e9));

@@ -39,6 +39,7 @@ on_each_database! {
     until_empty_ends_with_0_and_counts_what_is_left_on_its_last_line
     until_empty_ends_with_1_when_the_destination_stays_paused
     explain_tells_a_delivered_a_set_aside_a_retrying_and_a_dead_message_apart
+    explain_names_a_destination_that_is_paused
     status_is_stuck_where_messages_wait_whose_topic_has_no_route
 }
 
@@ -162,6 +163,28 @@ async fn explain_tells_a_delivered_a_set_aside_a_retrying_and_a_dead_message_apa
         told.contains("the lease of its relay mover has run out").then_some(told)
     });
     assert!(told.contains("next: start a relay") && !told.contains("relayed by"), "{told}");
+}
+
+async fn explain_names_a_destination_that_is_paused(shop: Shop) {
+    let away = format!("http://{}/", nowhere());
+    let text = |topics: &str, url: &str, name: &str| {
+        format!("[broker.{name}]\nurl = \"{url}\"\n[[route]]\nbroker = \"{name}\"\ntopics = \"{topics}\"\n")
+    };
+    shop.place.write("postrider.toml", text("orders.#", &away, "shop") + &text("later.#", "file:out.jsonl", "books"));
+    let ids = shop.enqueue(&[("orders.placed", "k", "x"), ("later.on", "k", "behind it")]);
+    let relay = shop.configured();
+    let explain = |id: &str, more: &[&str]| shop.on(&[&["explain", id][..], more].concat()).good().out.clone();
+    let told = until("a paused destination", || {
+        let told = explain(&ids[0], &["--admin", &relay.admin]);
+        told.contains("halted: destination shop has been paused for ").then_some(told)
+    });
+    assert!(told.contains("next: bring the broker back; the relay goes on by itself"), "{told}");
+    let json = shop.on(&["explain", &ids[0], "--json", "--admin", &relay.admin]).good().json();
+    assert!(json["found"][0]["halted"][0].as_str().unwrap().contains("destination shop"), "{json}");
+    // Nobody is asked, or another destination has it.
+    assert!(!explain(&ids[0], &[]).contains("halted"));
+    let behind = shop.on(&["explain", &ids[1], "--admin", &relay.admin]);
+    assert!(!behind.out.contains("destination shop"), "{}", behind.out);
 }
 
 async fn status_is_stuck_where_messages_wait_whose_topic_has_no_route(shop: Shop) {

@@ -67,6 +67,22 @@ case when exists (select from front h where h.id < o.id)
     };
 }
 
+/// What a row weighs, and never nothing: what of it may be large. Of `jsonb` nothing but its text tells the size that it has
+/// in memory; the sum of sixty-four headers may be half a mebibyte.
+macro_rules! weight {
+    ($row:literal) => {
+        concat!(
+            "greatest(octet_length(",
+            $row,
+            ".payload) + coalesce(octet_length(",
+            $row,
+            ".headers::text), 0) + coalesce(octet_length(",
+            $row,
+            ".attributes::text), 0), 1)"
+        )
+    };
+}
+
 /// A page of the rows that the inner statement finds: bounded by bytes, with what stands before each row.
 ///
 /// The inner statement ends in a LIMIT, so that the probe runs for the page only. Sizes come from `octet_length`, which
@@ -108,17 +124,23 @@ select o.id, o.lane, o.message_id, o.topic, o.key, o.created_at, o.deliver_at, o
             " as closed, o.state, o.next_attempt_at, o.suspicion, o.fetched, o.retry is not null as has_retry,
        case when o.lane = any(",
             $careful,
-            ") then octet_length(o.payload) end as head
+            ") then ",
+            weight!("o"),
+            " end as head
   from (
     select l.*, count(*) over () as fetched,
-           sum(greatest(octet_length(l.payload), 1)) over (order by ",
+           sum(",
+            weight!("l"),
+            ") over (order by ",
             $order,
             " rows unbounded preceding) as running
       from (",
             $inner,
             ") l
   ) o
- where o.running <= $1 or o.running = greatest(octet_length(o.payload), 1)
+ where o.running <= $1 or o.running = ",
+            weight!("o"),
+            "
  order by ",
             $order
         )
@@ -149,8 +171,8 @@ macro_rules! pages {
     };
 }
 
-/// The rows by ascending id, where none is expected to be heavy: `$1` is the most bytes of each, and a heavier payload
-/// comes as null, which ends the page before it.
+/// The rows by ascending id, where none is expected to be heavy: `$1` is the most bytes of each, and the payload of a heavier
+/// one comes as null, which ends the page before it. Its headers count as they are stored: reading them whole would cost more.
 ///
 /// The sums of the exact page cost more than everything else of it. Nearly all of what is left is sending columns that
 /// are not null: those that say nothing here are left out, and of a row that was never tried the attempts are null. How it
@@ -162,7 +184,8 @@ macro_rules! light_page {
 select o.id, o.lane, o.message_id, o.topic, o.key, o.created_at, o.deliver_at, o.expires_at,
        nullif(o.attempts, 0) as attempts, o.waiting_for, o.progress::text, o.dead_reason,
        case when o.dead_reason is not null then o.errors::text end as errors, (select clock_timestamp()) as read_at,
-       case when octet_length(o.payload) <= $1 then o.payload end as payload, o.content_type, o.headers::text,
+       case when octet_length(o.payload) + coalesce(pg_column_size(o.headers), 0) <= $1 then o.payload end as payload,
+       o.content_type, o.headers::text,
        o.attributes::text, o.retry::text,
        ",
             $closed,

@@ -89,6 +89,7 @@ macro_rules! store_suite {
                 a_row_of_a_lane_that_is_not_held_is_not_read
                 a_page_is_bounded_by_rows
                 a_page_is_bounded_by_bytes_and_an_oversized_row_travels_alone
+                a_page_is_bounded_by_the_bytes_of_headers_too
                 rows_of_a_key_come_in_the_order_of_their_ids
                 a_lane_is_read_from_its_beginning_in_the_order_of_its_ids
                 a_page_tells_how_far_every_lane_is_read

@@ -129,6 +129,37 @@ pub async fn a_page_is_bounded_by_bytes_and_an_oversized_row_travels_alone(harne
     assert_eq!(pages, [vec![400, 400], vec![5_000], vec![400, 400]]);
 }
 
+/// Characters of headers that hardly get smaller where they are compressed.
+const NOISE: [char; 17] = ['a', 'Z', '0', '-', '9', 'q', 'B', '_', 'x', '5', 'k', '.', 'M', 'e', '7', 'u', 'R'];
+
+/// Whether they come first, or behind rows that are light.
+pub async fn a_page_is_bounded_by_the_bytes_of_headers_too(harness: &dyn StoreHarness) {
+    let mut bench = Bench::new(harness).await;
+    let room = Room { rows: 100, bytes: 1 << 20 };
+    let noise = |from: usize| -> String { (from..from + 8_000).map(|n| NOISE[n * n % 7_919 % NOISE.len()]).collect() };
+    let message_of = |n: usize| {
+        let plain = Message::new("suite.topic", "small").key(format!("k{n}"));
+        (0..40).fold(plain, |message, header| message.header(format!("h{header}"), noise(n * 41 + header * 97)))
+    };
+    let heavy = || (0..12).map(message_of).collect::<Vec<_>>();
+    for _ in 0..2 {
+        harness.write(&heavy()).await;
+        let mut left = 12;
+        while left > 0 {
+            let page = bench.source.read(&bench.lanes, room).await.unwrap();
+            assert!(
+                page.rows.len() <= 1 || page.weight() <= room.bytes,
+                "{} rows of {}",
+                page.rows.len(),
+                page.weight()
+            );
+            left -= page.rows.len();
+        }
+        harness.write(&(0..300).map(|n| keyed(&format!("k{n}"))).collect::<Vec<_>>()).await;
+        assert_eq!(bench.read_of(&bench.lanes.clone(), room).await.len(), 300);
+    }
+}
+
 /// P3 begins here.
 pub async fn rows_of_a_key_come_in_the_order_of_their_ids(harness: &dyn StoreHarness) {
     let mut bench = Bench::new(harness).await;
