@@ -4,6 +4,7 @@
 
 mod kafka_log;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -50,6 +51,12 @@ fn of_key(key: &str, texts: &[&str]) -> Vec<Outgoing> {
 /// The payloads of the topic, in their order.
 async fn log(cluster: &Mock) -> Vec<String> {
     kafka_log::read(&cluster.bootstrap_servers(), TOPIC).await.iter().map(kafka_log::Found::text).collect()
+}
+
+/// What came, in the order in which each came first: what is tried again until it is accepted may come again.
+fn first_arrivals(log: &[String]) -> Vec<&str> {
+    let mut seen = BTreeSet::new();
+    log.iter().map(String::as_str).filter(|text| seen.insert(*text)).collect()
 }
 
 /// Publishes as the relay does: what was not accepted is tried again, in the order of the batch, until all is.
@@ -129,7 +136,7 @@ async fn a_series_that_is_refused_for_one_of_its_messages_is_sent_one_by_one() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_series_whose_time_is_up_is_unknown_and_leaves_no_more() {
     let cluster = cluster(1, 1);
-    let broker = open(&config(&cluster).option("timeout", "1s")).unwrap();
+    let broker = broker(&cluster);
     let before = with_series(&broker, &cluster).await;
     let late = [RDKafkaRespErr::RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS; 1000];
     cluster.request_errors(RDKafkaApiKey::Produce, &[&[OK], &late[..]].concat());
@@ -138,12 +145,12 @@ async fn a_series_whose_time_is_up_is_unknown_and_leaves_no_more() {
     let results = broker.publish(&batch).await;
     assert_eq!(told(&results), ["ok", "unknown", "unknown", "unknown"], "{results:?}");
     assert!(results[1..].iter().all(|result| format!("{result:?}").contains("in time")), "{results:?}");
-    assert!(began.elapsed() < Duration::from_secs(4), "it took {:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(6), "it took {:?}", began.elapsed());
     cluster.clear_request_errors(RDKafkaApiKey::Produce);
     until_accepted(&broker, of_key("other", &["after"])).await;
-    assert_eq!(log(&cluster).await[before.len()..], ["a", "after"]);
+    assert_eq!(first_arrivals(&log(&cluster).await[before.len()..]), ["a", "after"]);
     until_accepted(&broker, batch[1..].to_vec()).await;
-    assert_eq!(log(&cluster).await[before.len()..], ["a", "after", "b", "c", "d"]);
+    assert_eq!(first_arrivals(&log(&cluster).await[before.len()..]), ["a", "after", "b", "c", "d"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
