@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use crate::Result;
 
 /// A server that is brought and unpacked.
+#[derive(Debug)]
 pub struct Unpacked {
     /// What the table calls it.
     pub name: &'static str,

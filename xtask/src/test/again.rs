@@ -8,6 +8,7 @@ use crate::servers::unpacked::{MARIADB, MYSQL, Unpacked};
 pub const VARIABLE: &str = "POSTRIDER_TESTS_ON";
 
 /// Another server for the same tests.
+#[derive(Debug)]
 pub struct Other {
     /// What the variable says.
     pub value: &'static str,

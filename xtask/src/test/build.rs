@@ -11,6 +11,7 @@ use crate::Result;
 use crate::tree::Tree;
 
 /// One program full of tests.
+#[derive(Debug)]
 pub struct Binary {
     /// Package and target, as in `postrider-core::lib`. No two programs have one name: it names their logs too.
     pub name: String,

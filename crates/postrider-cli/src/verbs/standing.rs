@@ -107,16 +107,25 @@ fn heading(id: &str, topic: &str, key: Option<&str>) -> String {
     format!("{id}  {}  {key}", visible(topic))
 }
 
-/// To which destinations a message is owed: those that the table names, or else every one that a route leads it to.
+/// The destinations that a message is owed to: those that the table names, or else every one that a route leads it to.
+fn owed_to(row: &RowView, routes: &[Route]) -> Vec<String> {
+    match row.waiting_for.as_deref().unwrap_or_default() {
+        [] => {
+            let led = routes.iter().filter(|route| route.leads(row.message.topic.as_str()));
+            led.map(|route| route.name.clone()).collect()
+        }
+        named => named.to_vec(),
+    }
+}
+
+/// The same in words.
 fn owed(row: &RowView, routes: &[Route]) -> Option<String> {
     let named = row.waiting_for.as_deref().unwrap_or_default();
     let gone: Vec<&String> = named.iter().filter(|name| !is_known(name, routes)).collect();
     let list = |names: &[String]| visible(&names.join(", "));
     match (named, gone.first()) {
         ([], _) if matches!(row.state, Some(RowState::Pending | RowState::SetAside)) && !routes.is_empty() => {
-            let led = routes.iter().filter(|route| route.leads(row.message.topic.as_str()));
-            let led: Vec<String> = led.map(|route| route.name.clone()).collect();
-            Some(match led.as_slice() {
+            Some(match owed_to(row, routes).as_slice() {
                 [] => format!("owed to: nobody, as no route leads the topic {}", visible(row.message.topic.as_str())),
                 led => format!("owed to: {} (every route that leads its topic)", list(led)),
             })
@@ -142,14 +151,11 @@ fn halted(row: &RowView, explained: &Explained, around: Around<'_>) -> Vec<Verdi
     let relay = around.relay.filter(|relay| owner.is_some_and(|owner| owner.name == relay.relay));
     let is_waiting = matches!(word(row, explained.now), "pending" | "retrying" | "forwarding" | "set aside");
     let Some(relay) = relay.filter(|_| is_waiting) else { return Vec::new() };
-    let named = row.waiting_for.as_deref().unwrap_or_default();
-    let is_owed = |name: &String| match (named, around.routes) {
-        ([], []) => true,
-        ([], routes) => routes.iter().any(|route| route.name == *name && route.leads(row.message.topic.as_str())),
-        (named, _) => named.contains(name),
-    };
-    let owed = relay.destinations.iter().filter(|destination| is_owed(&destination.name));
-    owed.filter_map(verdict::of_destination).collect()
+    let owed = owed_to(row, around.routes);
+    // Without routes here, a message that names none goes to whatever the relay has.
+    let is_any = owed.is_empty() && around.routes.is_empty();
+    let ours = relay.destinations.iter().filter(|destination| is_any || owed.contains(&destination.name));
+    ours.filter_map(verdict::of_destination).collect()
 }
 
 fn of_row(row: &RowView, explained: &Explained, around: Around<'_>) -> Vec<String> {
