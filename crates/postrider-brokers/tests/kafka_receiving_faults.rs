@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use kafka_member::{PATIENCE, acknowledge, gather, member, member_with, places, recorded, send_numbers, take, texts};
 use kafka_node::{Node, PASSWORD, create_topic, node};
 use postrider_brokers::{BrokerConfig, SubscriptionConfig, subscribe};
-use postrider_core::{Error, ErrorKind, Level, Subscription};
+use postrider_core::{Error, ErrorKind, Incoming, Level, MessageId, Subscription};
 use postrider_testkit::servers::installed;
 use postrider_testkit::servers::kafka::KafkaServer;
 use postrider_testkit::servers::process::{Signal, free_port};
@@ -381,6 +381,8 @@ async fn a_topic_that_is_deleted_and_made_again_while_it_is_read_is_read_from_it
     send_numbers(address, "remade", 0, 0, 10).await;
     let member = member(address, "remade-readers", "remade");
     let mut taken = gather(&member, 10).await;
+    let id = |one: &Incoming| one.message.as_ref().unwrap().id;
+    let old_ids: Vec<MessageId> = taken.iter().map(id).collect();
     let held = taken.split_off(5);
     acknowledge(taken).await;
     let admin = kafka_node::admin(address);
@@ -393,6 +395,11 @@ async fn a_topic_that_is_deleted_and_made_again_while_it_is_read_is_read_from_it
         assert!(Instant::now() < until, "these did not come: {open:?}");
         for one in take(&member, 10).await {
             let text = texts(std::slice::from_ref(&one)).remove(0);
+            // An inbox would take it for a repeat.
+            assert!(
+                !open.contains(&text) || !old_ids.contains(&id(&one)),
+                "{text} has the id of what lay there before"
+            );
             if one.receipt.acknowledge().await.is_ok() {
                 open.remove(&text);
             }

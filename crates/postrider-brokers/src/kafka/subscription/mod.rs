@@ -39,12 +39,13 @@
 //! back what is behind it in the partition until the cluster ends it. The end of a transaction is a record that nobody sees:
 //! tools may show a lag of 1 for ever.
 //!
-//! **What is a message**: the payload is unchanged; a tombstone is an empty one. `postrider-*` headers and `content-type` are read
-//! as they were sent; a message of another producer has the topic of Kafka, the key of Kafka, and an id made of its place
-//! (`topic[partition]@offset`). A key that is no text (no UTF-8, empty, control characters) is `hex:` and its bytes, so that
-//! keys stay different and each keeps its order. A header whose value is no text is given as `NAME.hex`; one that a
-//! message can't have (a name that is no token, more than 8 KiB) is left out. Where `postrider-id` can't be read, where
-//! a name of a header is no UTF-8, or where the message breaks a limit, it comes as `Rejected`, with its payload.
+//! **What is a message**: the payload is unchanged; a tombstone is an empty one. `postrider-*` headers and `content-type` are
+//! read as they were sent; a message of another producer has the topic of Kafka, the key of Kafka, and an id made of its place
+//! (`topic[partition]@offset`) and its time: a topic that was made again begins anew with its offsets. A key that is no text
+//! (no UTF-8, empty, control characters) is `hex:` and its bytes, so that keys stay different and each keeps its order. A
+//! header whose value is no text is given as `NAME.hex`; one that a message can't have (a name that is no token, more than 8
+//! KiB) is left out. Where `postrider-id` can't be read, where a name of a header is no UTF-8, or where the message breaks a
+//! limit, it comes as `Rejected`, with its payload.
 //!
 //! **What failures mean**
 //!

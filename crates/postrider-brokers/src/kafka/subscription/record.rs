@@ -27,6 +27,8 @@ type RawHeader = (String, Option<Vec<u8>>);
 pub(super) struct Record {
     pub(super) partition: Partition,
     pub(super) offset: i64,
+    /// What the log has as its time, in milliseconds since 1970: that of its producer or of the broker.
+    stored: Option<i64>,
     key: Option<Vec<u8>>,
     /// None is null.
     payload: Option<Bytes>,
@@ -44,6 +46,7 @@ impl Record {
         Self {
             partition,
             offset: found.offset(),
+            stored: found.timestamp().to_millis(),
             key: found.key().map(<[u8]>::to_vec),
             payload: found.payload().map(Bytes::copy_from_slice),
             // The client panics at a name that is no UTF-8, which anybody may send: it must not end the reading.
@@ -81,12 +84,14 @@ impl Record {
             told.extend(header(name, value.as_deref().unwrap_or_default(), place)?);
         }
         let key = self.key.as_deref().map(key);
+        // The offsets of a topic that was deleted and made again, or of a log that lost its end, are those of other records.
+        let dated = self.stored.map(|at| Place::new(format!("{place}/{at}")));
         Wire {
             headers: told.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect(),
             payload: self.payload.clone(),
             topic: &self.partition.topic,
             key: key.as_deref(),
-            place,
+            place: dated.as_ref().unwrap_or(place),
         }
         .read()
     }
@@ -141,6 +146,7 @@ impl Record {
         Self {
             partition: Partition { topic: topic.into(), number },
             offset,
+            stored: Some(1_700_000_000_000),
             key: key.map(<[u8]>::to_vec),
             payload: payload.map(Bytes::copy_from_slice),
             headers: Some(Vec::new()),
@@ -169,6 +175,13 @@ mod tests {
         assert_eq!((message.topic.as_str(), &message.payload[..]), ("orders", &b"{}"[..]));
         assert_eq!(message.key.as_ref().map(postrider_core::Key::as_str), Some("7"));
         assert_eq!(message.id, read(&record).unwrap().id);
+    }
+
+    #[test]
+    fn another_record_at_its_offset_is_another_message() {
+        let record = Record::test("orders", 3, 17, Some(b"7"), Some(b"{}"));
+        let ids = [Some(1), Some(2), None].map(|stored| read(&Record { stored, ..record.clone() }).unwrap().id);
+        assert!(ids[0] != ids[1] && ids[1] != ids[2] && ids[0] != ids[2], "{ids:?}");
     }
 
     #[test]
