@@ -390,6 +390,7 @@ async fn the_writer_can_only_enqueue_and_the_relay_works_wholly_as_its_role() {
     let database = server.create_database().await.unwrap();
     let names = Names::new("mail", "box_").unwrap();
     let owner = PostgresOptions::new(&server.url_for(&database)).unwrap().names(names.clone());
+    server.psql(&database, "alter default privileges revoke execute on functions from public").await.unwrap();
     migrate(&owner, lanes(8)).await.unwrap();
     server.psql(&database, &roles(&names)).await.unwrap();
     let logins = "create role app login password 'a' in role postrider_writer;
@@ -402,6 +403,8 @@ async fn the_writer_can_only_enqueue_and_the_relay_works_wholly_as_its_role() {
         "select mail.box_enqueue('orders.placed', 'k', convert_to('{}', 'UTF8'), '{\"a\": \"b\"}', 'application/json')";
     let id: uuid::Uuid = writer.query_one(call, &[]).await.unwrap().get(0);
     assert_eq!(id.get_version_num(), 7);
+    let plain = "begin; insert into mail.box_outbox (topic, payload) values ('t', ''); rollback";
+    writer.batch_execute(plain).await.unwrap();
     for forbidden in [
         "select * from mail.box_outbox",
         "update mail.box_outbox set topic = 'x'",

@@ -43,9 +43,12 @@ pub(super) fn delivery(shown: &str, topic: &str, code: RDKafkaErrorCode) -> Erro
         Code::PolicyViolation => (ErrorKind::Rejected, doing("a policy of the server refuses it")),
         Code::InvalidTopic => (ErrorKind::Rejected, doing("Kafka can't have such a topic")),
         Code::ThrottlingQuotaExceeded => (ErrorKind::Throttled, doing("a quota of the server is used up")),
-        Code::MessageTimedOut => {
-            (ErrorKind::Unknown, doing("no acknowledgement in time; are min.insync.replicas of its replicas there?"))
-        }
+        Code::MessageTimedOut => (
+            ErrorKind::Unknown,
+            doing(
+                "no acknowledgement in time; is its leader there, and are min.insync.replicas of its replicas there?",
+            ),
+        ),
         Code::ProducerFenced | Code::Fenced | Code::InvalidProducerEpoch => {
             (ErrorKind::Unknown, doing("the producer was replaced by another one of its id"))
         }

@@ -12,6 +12,8 @@ use crate::output::table::visible;
 
 /// A relay that has made no progress for so long, with messages due, is stuck.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// One that has made none for so long may still wait for an answer: nobody can say yet whether messages move.
+const LULL: Duration = Duration::from_secs(5);
 
 /// The answer in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -162,13 +164,19 @@ pub(crate) fn compared(first: &Look, second: &Look, apart: Duration) -> Verdict 
 fn by_age(look: &Look, report: &Report) -> Verdict {
     let quiet = report.last_progress_seconds.map_or(PATIENCE.as_secs_f64(), |seconds| seconds);
     if report.state == RelayState::Relaying && quiet < PATIENCE.as_secs_f64() {
+        let due = counted(look.due(), "due message");
+        if quiet >= LULL.as_secs_f64() {
+            return Verdict::new(
+                Word::Unknown,
+                format!("{due}, and no progress for {quiet:.0}s; the cause is not known yet"),
+                "ask again in half a minute: a broker that does not answer is told when its timeout is over",
+            );
+        }
         let next = match look.living() {
             ..=1 => "nothing to do",
             _ => "nothing to do here; only this relay was asked: when it stays, ask the others (--admin ADDRESS)",
         };
-        let due = counted(look.due(), "due message");
-        let cause = format!("{due}; the last progress was {quiet:.0}s ago");
-        return Verdict::new(Word::Moving, cause, next);
+        return Verdict::new(Word::Moving, format!("{due}; the last progress was {quiet:.0}s ago"), next);
     }
     let lanes = look.store.lanes.len();
     let owned = look.store.lanes.iter().filter(|lane| lane.owner.is_some()).count();
@@ -339,6 +347,18 @@ mod tests {
 
     fn look(pending: u64, age: u64) -> Look {
         Look { store: store(pending, age), relay: Ok(report()), routes: Vec::new() }
+    }
+
+    #[test]
+    fn a_relay_that_is_quiet_is_not_said_to_move_for_long() {
+        let word = |quiet: f64| {
+            let report = Report { last_progress_seconds: Some(quiet), ..report() };
+            by_age(&look(3, 10), &report).word
+        };
+        assert_eq!([1.0, 4.9, 5.0, 29.0, 30.0].map(word), {
+            use Word::{Moving, Stuck, Unknown};
+            [Moving, Moving, Unknown, Unknown, Stuck]
+        });
     }
 
     #[test]

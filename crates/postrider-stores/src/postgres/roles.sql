@@ -47,7 +47,8 @@ grant execute on function {inbox_ahead}(), {inbox_keep}(interval, interval), {in
    to postrider_receiver, postrider_relay;
 
 -- What everybody may do unless functions are kept from the public by default.
-grant execute on function {issue_token}(text, uuid) to postrider_writer;
+grant execute on function {uuid7}(), {issue_token}(text, uuid),
+                          {enqueue}(text, text, bytea, json, text, json, timestamptz, timestamptz, uuid) to postrider_writer;
 grant execute on function {first_seen}(text, uuid), {inbox_bound}(timestamptz), {take_token}(text, uuid),
                           {inbox_advance}(text, text, bigint, bigint, boolean),
                           {begin_key}(text, text, text, bytea, bigint, interval) to postrider_receiver;
