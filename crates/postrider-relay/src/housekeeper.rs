@@ -87,6 +87,10 @@ pub(crate) async fn keep_house(
                 next_round = Instant::now() + ROUND;
                 let duty = *duty.borrow();
                 if was == Duty::On && duty == Duty::Off {
+                    // The duty is lost as well where the store is away: nobody has it then, and what was shown last stands.
+                    if look(&store, &mut operator, 1).await.is_err() {
+                        continue;
+                    }
                     telemetry::store_is_shown_elsewhere();
                 }
                 was = duty;

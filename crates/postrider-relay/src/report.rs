@@ -124,6 +124,7 @@ impl Report {
         if !self.joined && error.kind() == ErrorKind::Config {
             return Err(error);
         }
+        telemetry::store_failed(error.kind());
         self.unanswered(Asker::Leaseholder, error.kind(), &error.story_and_advice(), error.advice());
         Ok(())
     }

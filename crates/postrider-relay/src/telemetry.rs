@@ -78,7 +78,12 @@ pub const METRICS: &[Metric] = &[
         labels: &[],
         help: "Messages that only the sweep found; must stay 0.",
     },
-    Metric { name: STORE_ERRORS, kind: "counter", labels: &["kind"], help: "Reads and settles that failed, by kind." },
+    Metric {
+        name: STORE_ERRORS,
+        kind: "counter",
+        labels: &["kind"],
+        help: "Reads, settles and leases that failed, by kind.",
+    },
     Metric {
         name: FORGOTTEN,
         kind: "counter",
@@ -217,7 +222,7 @@ pub(crate) fn note(note: &Note, cause: Option<&Cause>) {
             tracing::info!(%destination, "destination goes on");
         }
         // What is said of the two: [`store_away`], [`store_back`].
-        Note::StoreAway(kind, ..) => counter!(STORE_ERRORS, "kind" => kind.as_str()).increment(1),
+        Note::StoreAway(kind, ..) => store_failed(*kind),
         Note::StoreBack => {}
         Note::Fenced(held) => {
             counter!(FENCED).increment(1);
@@ -246,6 +251,11 @@ pub(crate) fn others_have_the_lanes() {
     tracing::info!(
         "other relays have every lane, and this one ends when they have emptied the outbox; `postrider status` names them"
     );
+}
+
+/// Counts a call that the store did not answer: every one, so that an alert lasts as long as the store is away.
+pub(crate) fn store_failed(kind: ErrorKind) {
+    counter!(STORE_ERRORS, "kind" => kind.as_str()).increment(1);
 }
 
 /// Logs that the store did not answer, and why.

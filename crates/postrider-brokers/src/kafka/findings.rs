@@ -78,8 +78,8 @@ pub(super) async fn one(
                 );
                 let step = format!(
                     "give it more replicas (kafka-reassign-partitions.sh), or let it ask for fewer: kafka-configs.sh --alter \
-                     --topic {topic} --add-config min.insync.replicas={} --bootstrap-server HOST:9092",
-                    replicas.all
+                     --topic {topic} --add-config min.insync.replicas={} --bootstrap-server {}",
+                    replicas.all, settings.servers
                 );
                 return Err(Error::new(ErrorKind::Config, text).advise(step));
             }

@@ -6,6 +6,9 @@ use postrider_core::{Error, ErrorKind, Result};
 use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::metadata::Metadata;
 
+use super::servers;
+use crate::config::BrokerConfig;
+
 /// What the cluster says of a topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Place {
@@ -63,13 +66,16 @@ impl Place {
 
 /// What to do when a topic is missing.
 pub(super) fn no_topic(shown: &str, topic: &str) -> String {
-    format!("no topic {topic:?} at {shown}; create it: {}", creation(topic))
+    format!("no topic {topic:?} at {shown}; create it: {}", creation(shown, topic))
 }
 
 /// The command that creates a topic.
-pub(super) fn creation(topic: &str) -> String {
+pub(super) fn creation(shown: &str, topic: &str) -> String {
+    // An address that is shown was parsed before.
+    let servers =
+        servers::parse(&BrokerConfig::new(shown)).map_or_else(|_| "HOST:9092".to_owned(), |(servers, _)| servers);
     format!(
-        "kafka-topics.sh --create --topic {topic} --bootstrap-server HOST:9092 --partitions 6 --replication-factor 3 \
+        "kafka-topics.sh --create --topic {topic} --bootstrap-server {servers} --partitions 6 --replication-factor 3 \
          --config min.insync.replicas=2 (one server alone: --replication-factor 1, no --config)"
     )
 }

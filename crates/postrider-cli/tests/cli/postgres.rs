@@ -146,9 +146,21 @@ async fn a_database_that_goes_away_and_comes_back() {
     let mut command =
         place.command(&[&arguments[..], &["--admin-listen", "127.0.0.1:0", "--relay-lease", "2s"]].concat());
     let relay = place.start(&mut command);
+    let shows = |line: &str| relay.ask("/metrics", None).1.lines().any(|shown| shown == line);
+    let errors = || -> f64 {
+        let metrics = relay.ask("/metrics", None).1;
+        let counts = metrics.lines().filter(|line| line.starts_with("postrider_store_errors_total{"));
+        counts.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()
+    };
     until("readiness", || (relay.ask("/readyz", None).0 == 200).then_some(()));
+    place.run(&["enqueue", "a", "--payload", "later", "--delay", "1h", "--store", &url]).good();
+    until("a message that waits", || shows("postrider_delayed_messages 1").then_some(()));
     server.stop();
     until("a relay that is not ready", || (relay.ask("/readyz", None).1 == "store away\n").then_some(()));
+    until("a lease that ran out", || shows("postrider_lanes_held 0").then_some(()));
+    let before = errors();
+    until("failures that go on being counted", || (errors() >= before + 2.0).then_some(()));
+    assert!(shows("postrider_delayed_messages 1"), "what waits is not shown while the database is away");
     assert_eq!(relay.ask("/livez", None).0, 200);
     place.run(&["status", "--store", &url, "--admin", &relay.admin]).ends(2).says(&[]);
     server.restart().await.unwrap();
