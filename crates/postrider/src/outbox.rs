@@ -99,11 +99,12 @@ impl Outbox {
     /// Creates the tables, or brings older ones to this library's version; harmless when nothing is to do.
     ///
     /// Runs the same SQL as `postrider migrate`. Several starters at once are safe. With an asynchronous driver the
-    /// answer is a future, with rusqlite it is the result.
+    /// answer is a future, with rusqlite it is the result. On PostgreSQL a role that may change nothing finds tables of this
+    /// version as they are; it needs to read them, as the relay's role does.
     ///
     /// # Errors
     /// `Config` when the tables are newer than this library, have another number of lanes than was asked for, or the
-    /// role may not create them; `Throttled` when the application held a table, or the write lock of SQLite, for too
+    /// role may not create or change them; `Throttled` when the application held a table, or the write lock of SQLite, for too
     /// long: then nothing was changed, and it can be run again; `Unavailable` when the connection failed.
     pub fn migrate<T: MigrateTarget>(&self, target: T) -> T::Answer {
         target.migrate(self)

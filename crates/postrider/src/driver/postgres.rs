@@ -106,13 +106,29 @@ pub(super) fn not_migrated(sqlstate: Option<&str>) -> Error {
             "migrating the outbox: the application held a table for more than 2 s; nothing was changed, run it again",
         ),
         Some("42501") => {
-            (ErrorKind::Config, "migrating the outbox: the role may not create these tables; use the owner's")
+            let text = "migrating the outbox: the role may not create or change these tables; use the owner's, or leave \
+                        this out and run `postrider migrate` as the owner";
+            (ErrorKind::Config, text)
         }
         Some("25006") => (ErrorKind::Config, "migrating the outbox: this is a replica; connect to the primary"),
         Some(_) => (ErrorKind::Rejected, "migrating the outbox: nothing was changed"),
         None => (ErrorKind::Unavailable, "migrating the outbox: the connection failed; run it again"),
     };
     Error::new(kind, text)
+}
+
+/// Whether the script stopped at a right that the role lacks, as one does that may change no tables.
+#[cfg(any(feature = "sqlx-postgres", feature = "tokio-postgres"))]
+pub(super) fn is_forbidden(sqlstate: Option<&str>) -> bool {
+    sqlstate == Some("42501")
+}
+
+/// Whether the tables are those of this library, with the lanes that were asked for: a row with a truth.
+#[cfg(any(feature = "sqlx-postgres", feature = "tokio-postgres"))]
+pub(super) fn is_current_statement(outbox: &Outbox) -> String {
+    let version = postrider_stores::postgres::schema::VERSION;
+    let lanes = outbox.lanes.map(|lanes| format!("and lanes = {lanes} ", lanes = lanes.get())).unwrap_or_default();
+    format!("select version = {version} {lanes}from \"{}\".\"{}meta\"", outbox.schema, outbox.prefix)
 }
 
 /// The number of lanes of an outbox that is there; no row, or SQLSTATE `42P01`, when it is not.

@@ -66,8 +66,15 @@ async fn run(connection: &mut PgConnection, outbox: &Outbox) -> Result<(), Error
     let ran = sqlx::raw_sql(AssertSqlSafe(postgres::script(outbox, found)?)).execute(&mut *connection).await;
     if let Err(error) = ran {
         // The script's own transaction is still open on this connection, which goes back to the application.
-        sqlx::raw_sql("rollback").execute(connection).await.map_err(not_migrated)?;
-        return if postgres::is_up_to_date(code(&error).as_deref()) { Ok(()) } else { Err(not_migrated(error)) };
+        sqlx::raw_sql("rollback").execute(&mut *connection).await.map_err(not_migrated)?;
+        let is_up_to_date = match code(&error).as_deref() {
+            refused if postgres::is_forbidden(refused) => {
+                let current = sqlx::query_scalar(AssertSqlSafe(postgres::is_current_statement(outbox)));
+                current.persistent(false).fetch_one(connection).await.unwrap_or(false)
+            }
+            refused => postgres::is_up_to_date(refused),
+        };
+        return if is_up_to_date { Ok(()) } else { Err(not_migrated(error)) };
     }
     Ok(())
 }

@@ -139,7 +139,13 @@ impl<'t> MigrateTarget for &'t Client {
             if let Err(error) = self.batch_execute(&postgres::script(&outbox, found)?).await {
                 // The script's own transaction is still open on this connection.
                 self.batch_execute("rollback").await.map_err(not_migrated)?;
-                let is_up_to_date = postgres::is_up_to_date(error.code().map(SqlState::code));
+                let is_up_to_date = match error.code().map(SqlState::code) {
+                    refused if postgres::is_forbidden(refused) => {
+                        let current = self.query_typed(&postgres::is_current_statement(&outbox), &[]).await;
+                        current.is_ok_and(|rows| rows.first().is_some_and(|row| row.get(0)))
+                    }
+                    refused => postgres::is_up_to_date(refused),
+                };
                 return if is_up_to_date { Ok(()) } else { Err(not_migrated(error)) };
             }
             Ok(())

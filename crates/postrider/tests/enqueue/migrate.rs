@@ -60,6 +60,37 @@ async fn on_postgresql_the_number_of_lanes_is_kept_and_another_is_refused() {
 }
 
 #[tokio::test]
+async fn on_postgresql_a_role_that_may_change_nothing_finds_the_tables_as_they_are() {
+    let (url, owner, client) = database().await;
+    let role = format!("service_{}", uuid::Uuid::new_v4().simple());
+    client.batch_execute(&format!("create role {role} login password 'secret'")).await.unwrap();
+    let (scheme, rest) = url.split_once("://").unwrap();
+    let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
+    let url = format!("{scheme}://{role}:secret@{host}");
+    let pool = PgPool::connect(&url).await.unwrap();
+    let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    postrider::migrate(&owner).await.unwrap();
+
+    for error in [postrider::migrate(&pool).await.unwrap_err(), postrider::migrate(&client).await.unwrap_err()] {
+        assert_eq!(error.kind(), ErrorKind::Config);
+        assert!(error.to_string().contains("run `postrider migrate` as the owner"), "{error}");
+    }
+    sqlx::raw_sql(sqlx::AssertSqlSafe(format!("grant select on postrider_meta to {role}")))
+        .execute(&owner)
+        .await
+        .unwrap();
+    postrider::migrate(&pool).await.unwrap();
+    postrider::migrate(&client).await.unwrap();
+    Outbox::new().lanes(lanes(5)).migrate(&pool).await.unwrap_err();
+    Outbox::new().lanes(lanes(5)).migrate(&client).await.unwrap_err();
+    sqlx::query("update postrider_meta set version = 6").execute(&owner).await.unwrap();
+    postrider::migrate(&pool).await.unwrap_err();
+    postrider::migrate(&client).await.unwrap_err();
+    client.batch_execute("select 1").await.unwrap();
+}
+
+#[tokio::test]
 async fn on_postgresql_newer_tables_are_left_alone() {
     let (_, pool, client) = database().await;
     postrider::migrate(&pool).await.unwrap();
