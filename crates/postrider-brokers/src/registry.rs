@@ -109,7 +109,7 @@ fn opener(backends: &[Backend], config: &BrokerConfig) -> Result<Open> {
         let shown = config.shown();
         let text = format!(
             "the broker {shown} needs the feature {feature:?}, which this program was built without; build it with \
-             --features {feature}"
+             --features {feature} (a program of your own: the feature broker-{feature} of the crate postrider)"
         );
         Error::new(ErrorKind::Config, text)
     })

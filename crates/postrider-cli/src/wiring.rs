@@ -118,13 +118,17 @@ pub(crate) async fn outstanding(config: &Config) -> Outcome<Option<String>> {
 /// Creates or upgrades the tables; what is there then, in words.
 pub(crate) async fn migrate(config: &Config) -> Outcome<String> {
     let (url, options) = (store_url(config)?, migrate_options(config));
+    let found = match outstanding(config).await {
+        Ok(None) => "the tables are up to date",
+        _ => "the tables were made or brought up to date",
+    };
     let migration = postrider_stores::migrate(url, &options);
     #[cfg(feature = "failpoints")]
     let migration = crate::failpoints::step("migrate", migration);
     migration.await.map_err(|error| Failure::store(&error))?;
     let store = open_promptly(config).await.map_err(|error| Failure::store(&error))?;
     let profile = store.profile();
-    Ok(format!("the tables are up to date: {}, {} lanes", profile.name, profile.lanes.get()))
+    Ok(format!("{found}: {}, {} lanes", profile.name, profile.lanes.get()))
 }
 
 /// The archive of what retention removes, if there is one; nothing is written yet.

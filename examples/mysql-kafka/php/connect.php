@@ -6,9 +6,11 @@ declare(strict_types=1);
 function connect(string $url): PDO
 {
     $place = parse_url($url);
+    // To PDO "localhost" is the socket, whatever the port.
+    $host = $place['host'] === 'localhost' ? '127.0.0.1' : $place['host'];
     $dsn = sprintf(
         'mysql:host=%s;port=%d;dbname=%s;charset=utf8mb4',
-        $place['host'],
+        $host,
         $place['port'] ?? 3306,
         ltrim($place['path'], '/'),
     );

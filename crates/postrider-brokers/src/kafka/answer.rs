@@ -13,7 +13,7 @@ pub(super) fn delivery(shown: &str, topic: &str, code: RDKafkaErrorCode) -> Erro
     use RDKafkaErrorCode as Code;
     let doing = |what: &str| format!("publishing to {topic:?} at {shown}: {what}");
     let (kind, text) = match code {
-        Code::UnknownTopic | Code::UnknownTopicOrPartition => (ErrorKind::Config, place::no_topic(shown, topic)),
+        Code::UnknownTopic | Code::UnknownTopicOrPartition => return place::no_topic(shown, topic),
         Code::UnknownPartition => (ErrorKind::Config, doing("the partition is not there (any more)")),
         Code::TopicAuthorizationFailed => (ErrorKind::Config, place::forbidden(shown, topic)),
         Code::ClusterAuthorizationFailed => (

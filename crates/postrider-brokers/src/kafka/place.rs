@@ -18,7 +18,14 @@ pub(super) enum Place {
         partitions: i32,
     },
     /// Nothing can be published there.
-    Refused(ErrorKind, String),
+    Refused {
+        /// What it means for a message.
+        kind: ErrorKind,
+        /// Why.
+        why: String,
+        /// What to do, where that is known.
+        advice: Option<String>,
+    },
 }
 
 /// The topics of a batch.
@@ -39,17 +46,21 @@ impl Place {
                 Self::missing(shown, topic)
             }
             Some(RDKafkaErrorCode::TopicAuthorizationFailed) => {
-                Self::Refused(ErrorKind::Config, forbidden(shown, topic))
+                Self::refused(ErrorKind::Config, forbidden(shown, topic))
             }
             Some(RDKafkaErrorCode::InvalidTopic) => {
-                Self::Refused(ErrorKind::Rejected, format!("{shown} can't have a topic {topic:?}"))
+                Self::refused(ErrorKind::Rejected, format!("{shown} can't have a topic {topic:?}"))
             }
-            Some(code) => Self::Refused(ErrorKind::Unavailable, format!("the topic {topic:?} at {shown}: {code}")),
+            Some(code) => Self::refused(ErrorKind::Unavailable, format!("the topic {topic:?} at {shown}: {code}")),
         }
     }
 
     fn missing(shown: &str, topic: &str) -> Self {
-        Self::Refused(ErrorKind::Config, no_topic(shown, topic))
+        Self::Refused { kind: ErrorKind::Config, why: absence(shown, topic), advice: Some(creation(shown, topic)) }
+    }
+
+    const fn refused(kind: ErrorKind, why: String) -> Self {
+        Self::Refused { kind, why, advice: None }
     }
 
     /// The number of partitions.
@@ -59,23 +70,28 @@ impl Place {
     pub(super) fn partitions(&self) -> Result<i32> {
         match self {
             Self::Topic { partitions } => Ok(*partitions),
-            Self::Refused(kind, text) => Err(Error::new(*kind, text.clone())),
+            Self::Refused { kind, why, advice: Some(step) } => Err(Error::new(*kind, why.clone()).advise(step.clone())),
+            Self::Refused { kind, why, advice: None } => Err(Error::new(*kind, why.clone())),
         }
     }
 }
 
-/// What to do when a topic is missing.
-pub(super) fn no_topic(shown: &str, topic: &str) -> String {
-    format!("no topic {topic:?} at {shown}; create it: {}", creation(shown, topic))
+/// A topic is missing, and what to do.
+pub(super) fn no_topic(shown: &str, topic: &str) -> Error {
+    Error::new(ErrorKind::Config, absence(shown, topic)).advise(creation(shown, topic))
 }
 
-/// The command that creates a topic.
+fn absence(shown: &str, topic: &str) -> String {
+    format!("no topic {topic:?} at {shown}")
+}
+
+/// How to create a topic.
 pub(super) fn creation(shown: &str, topic: &str) -> String {
     // An address that is shown was parsed before.
     let servers =
         servers::parse(&BrokerConfig::new(shown)).map_or_else(|_| "HOST:9092".to_owned(), |(servers, _)| servers);
     format!(
-        "kafka-topics.sh --create --topic {topic} --bootstrap-server {servers} --partitions 6 --replication-factor 3 \
+        "create it: kafka-topics.sh --create --topic {topic} --bootstrap-server {servers} --partitions 6 --replication-factor 3 \
          --config min.insync.replicas=2 (one server alone: --replication-factor 1, no --config)"
     )
 }

@@ -32,7 +32,10 @@ pub(super) async fn look(
         let example = destination.patterns("orders.placed").and_then(|places| places.first().cloned());
         let text = format!("no topic at {} takes what the route sends for {topics}", settings.shown);
         let example = example.unwrap_or_else(|| destination.for_topic("orders.placed"));
-        let step = format!("create those that are sent to, such as: {}", place::creation(&settings.shown, &example));
+        let step = format!(
+            "there is none yet that it sends to, such as {example:?}; {}",
+            place::creation(&settings.shown, &example)
+        );
         return Err(Error::new(ErrorKind::Config, text).advise(step));
     }
     let mut findings = Vec::new();

@@ -19,9 +19,12 @@ pub(super) fn accepted(answer: &PublishAck) -> Accepted {
 pub(super) fn classify(shown: &str, subject: &str, error: &PublishError) -> Error {
     let doing = |what: &str| format!("publishing to {subject:?} at {shown}: {what}");
     match error.kind() {
-        PublishErrorKind::StreamNotFound => Error::new(ErrorKind::Config, no_stream(shown, subject)),
+        PublishErrorKind::StreamNotFound => no_stream(shown, subject),
         PublishErrorKind::MaxPayloadExceeded => {
-            let text = doing("the message with its headers is larger than the server's max_payload");
+            let text = doing(
+                "the message with its headers is larger than the server's max_payload, which is learnt when a connection is made \
+                 (restart the relay after raising it)",
+            );
             Error::new(ErrorKind::Rejected, text).because(error.to_string())
         }
         // A plain subscriber of the subject keeps the server from telling that no stream stores it.
@@ -55,12 +58,11 @@ pub(super) fn broken(shown: &str, subject: &str, broken: &Broken) -> Error {
     }
 }
 
-/// What to do when no stream stores a subject.
-pub(super) fn no_stream(shown: &str, subject: &str) -> String {
-    format!(
-        "no JetStream stream at {shown} covers the subject {subject:?}; create one: nats stream add NAME --subjects \
-         {subject:?} --storage file --defaults"
-    )
+/// No stream stores a subject, and what to do.
+pub(super) fn no_stream(shown: &str, subject: &str) -> Error {
+    let text = format!("no JetStream stream at {shown} covers the subject {subject:?}");
+    Error::new(ErrorKind::Config, text)
+        .advise(format!("create one: nats stream add NAME --subjects {subject:?} --storage file --defaults"))
 }
 
 fn other(doing: &dyn Fn(&str) -> String, error: &PublishError) -> Error {

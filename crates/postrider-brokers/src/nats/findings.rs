@@ -30,7 +30,7 @@ pub(super) async fn look(settings: &Settings, context: &Context, destinations: &
         let name = match context.stream_by_subject(subject).await {
             Ok(name) => name,
             Err(error) if error.kind() == GetStreamByNameErrorKind::NotFound => {
-                return Err(Error::new(ErrorKind::Config, ack::no_stream(&settings.shown, subject)));
+                return Err(ack::no_stream(&settings.shown, subject));
             }
             Err(error) => {
                 findings.push(unseen(subject, &error.to_string()));

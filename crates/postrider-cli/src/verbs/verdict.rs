@@ -88,7 +88,7 @@ pub(crate) fn at_once(look: &Look) -> Option<Verdict> {
             n => format!("none of {n} relays has renewed its lease"),
         };
         let next = match look.store.members.len() {
-            0 => "start one: `postrider relay`",
+            0 => "start one: `postrider relay`; where one runs and hangs, restart that one",
             _ => "restart it if it hangs, or start another: `postrider relay`",
         };
         return Some(Verdict::new(Word::Stuck, cause, next));
@@ -106,7 +106,9 @@ fn away(report: &Report) -> Verdict {
     Verdict::new(
         Word::Stuck,
         format!("relay {} cannot reach the outbox: {}", report.relay, visible(because)),
-        format!("{step}; the relay goes on by itself"),
+        format!(
+            "{step}; the relay goes on by itself, and is restarted where its own settings changed, a password file too"
+        ),
     )
 }
 
@@ -115,14 +117,10 @@ pub(crate) fn compared(first: &Look, second: &Look, apart: Duration) -> Verdict 
     if let Some(verdict) = at_once(second) {
         return verdict;
     }
-    if progressed(first, second, apart) {
-        return Verdict::new(
-            Word::Moving,
-            format!("{} being worked on", being(second.due(), "due message")),
-            "nothing to do",
-        );
-    }
     let last = second.store.recent_errors.first().map(|error| visible(error));
+    if progressed(first, second, apart) {
+        return working(second, last);
+    }
     if second.due() <= second.waiting() && second.store.retrying.value() > 0 {
         let cause = last.unwrap_or_else(|| "the last failure is not recorded".to_owned());
         return Verdict::new(
@@ -155,9 +153,27 @@ pub(crate) fn compared(first: &Look, second: &Look, apart: Duration) -> Verdict 
                 counted(second.due(), "due message"),
                 spoken(apart)
             ),
-            "see whether the relay is running, and start it if not; or run this where its admin address can be reached \
-             (--admin ADDRESS)",
+            "ask the relay, which has a lease, where its admin address can be reached (--admin ADDRESS); one inside an application \
+             has none, and that application's log says why a destination pauses; one that was killed or hangs is replaced when \
+             its lease has run out",
         ),
+    }
+}
+
+/// Messages move; what keys wait for all the same is told.
+fn working(look: &Look, last: Option<String>) -> Verdict {
+    let being_done = format!("{} being worked on", being(look.due(), "due message"));
+    match (look.store.set_aside.value(), look.store.retrying.value(), last) {
+        (behind @ 1.., failed @ 1.., Some(cause)) => Verdict::new(
+            Word::Moving,
+            format!(
+                "{being_done}, and {} waiting behind {} that failed: {cause}",
+                being(behind, "message"),
+                counted(failed, "message")
+            ),
+            "see to that failure; `postrider explain KEY` tells what a key waits for",
+        ),
+        _ => Verdict::new(Word::Moving, being_done, "nothing to do"),
     }
 }
 
@@ -350,6 +366,24 @@ mod tests {
     }
 
     #[test]
+    fn a_key_that_waits_is_told_while_others_move() {
+        let mut now = look(56, 52);
+        let before = Look { store: StoreStatus { pending: Measured::Exact(60), ..store(60, 52) }, ..look(60, 52) };
+        assert_eq!(compared(&before, &now, Duration::from_secs(2)).next, "nothing to do");
+        now.store.set_aside = Measured::Exact(53);
+        now.store.retrying = Measured::Exact(2);
+        now.store.recent_errors = vec!["no stream".to_owned()];
+        let verdict = compared(&before, &now, Duration::from_secs(2));
+        assert_eq!(verdict.word, Word::Moving);
+        assert!(
+            verdict.cause.ends_with("53 messages are waiting behind 2 messages that failed: no stream"),
+            "{}",
+            verdict.cause
+        );
+        assert!(verdict.next.contains("postrider explain KEY"), "{}", verdict.next);
+    }
+
+    #[test]
     fn a_relay_that_is_quiet_is_not_said_to_move_for_long() {
         let word = |quiet: f64| {
             let report = Report { last_progress_seconds: Some(quiet), ..report() };
@@ -372,7 +406,10 @@ mod tests {
         };
         let (cause, next) = away("the disk is full; free some space", Some("free some space"));
         assert_eq!(cause, "relay a cannot reach the outbox: the disk is full");
-        assert_eq!(next, "free some space; the relay goes on by itself");
+        assert_eq!(
+            next,
+            "free some space; the relay goes on by itself, and is restarted where its own settings changed, a password file too"
+        );
         let (cause, next) = away("refused", None);
         assert_eq!(cause, "relay a cannot reach the outbox: refused");
         assert!(next.contains("see to that cause"), "{next}");

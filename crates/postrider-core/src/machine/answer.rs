@@ -188,7 +188,7 @@ impl Machine {
         entry.failed = entry.failed.with(one);
         entry.exhausted = entry.exhausted.with(exhausted);
         entry.troubles.retry_after = entry.troubles.retry_after.max(wait);
-        let text = super::settle::shortened(&error.story());
+        let text = super::settle::shortened(&error.story_and_advice());
         entry.troubles.failures.push(FailedAttempt { destination: name, kind: error.kind(), text, moment });
         let key = entry.key;
         // A row that is given up and does not hold its key lets it go on once that is settled. One that is still owed
@@ -232,7 +232,7 @@ impl Machine {
             topic: message.topic.clone(),
             destination: self.settings.destinations[destination.get()].name.clone(),
             kind: error.kind(),
-            text: error.story(),
+            text: error.story_and_advice(),
         });
     }
 

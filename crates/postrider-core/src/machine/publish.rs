@@ -416,7 +416,7 @@ impl Machine {
     pub(super) fn pause(&mut self, now: Tick, destination: DestinationIndex, error: &Error) {
         let longest = self.settings.max_pause;
         let Some(outlet) = self.outlets.get_mut(destination.get()) else { return };
-        let text = error.story();
+        let text = error.story_and_advice();
         if outlet.pause(now, error.kind(), &text, error.delay(), longest, &mut self.jitter) {
             let name = self.settings.destinations[destination.get()].name.clone();
             self.notes.push(Note::Paused(name, error.kind(), text));

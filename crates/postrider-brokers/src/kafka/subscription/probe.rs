@@ -81,7 +81,7 @@ pub(super) fn away(settings: &Settings, trouble: Option<(ErrorKind, String)>, er
 
 fn topic(settings: &Settings, name: &str, metadata: &Metadata) -> Result<Topic> {
     let shown = &settings.shown;
-    let missing = || Error::new(ErrorKind::Config, place::no_topic(shown, name));
+    let missing = || place::no_topic(shown, name);
     let found = metadata.topics().iter().find(|found| found.name() == name).ok_or_else(missing)?;
     match found.error().map(RDKafkaErrorCode::from) {
         None if found.partitions().is_empty() => Err(missing()),

@@ -61,7 +61,7 @@ pub(super) async fn name(settings: &Settings, reading: &Reading, desk: &mut Desk
         let names = answer.map_err(|error| desk.refused("looking for the stream", &error))?;
         let names = names.streams.unwrap_or_default();
         if names.is_empty() {
-            return Err(Error::new(ErrorKind::Config, ack::no_stream(&settings.shown, subject)));
+            return Err(ack::no_stream(&settings.shown, subject));
         }
         common = Some(match common {
             None => names,
