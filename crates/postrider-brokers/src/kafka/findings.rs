@@ -47,7 +47,10 @@ pub(super) async fn look(settings: &Settings, link: &Link, destinations: &[Desti
         seen.push(topic);
         let metadata = line.metadata(Some(topic)).await?;
         let place = Place::in_metadata(&settings.shown, topic, &metadata);
-        place.partitions().map_err(|error| error.advise("see to the topic, or correct the route that leads to it"))?;
+        place.partitions().map_err(|error| match error.advice() {
+            Some(_) => error,
+            None => error.advise("see to the topic, or correct the route that leads to it"),
+        })?;
         one(settings, topic, &metadata, &mut findings).await?;
     }
     Ok(findings)
