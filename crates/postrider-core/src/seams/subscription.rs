@@ -95,26 +95,32 @@ pub struct Wire<'w> {
     pub key: Option<&'w str>,
     /// Where it lies.
     pub place: &'w Place,
+    /// When it was stored, as the broker writes it; none where it does not say. What was emptied and filled again has other
+    /// messages at the same places, and at other times.
+    pub stored: Option<&'w str>,
 }
 
 impl Wire<'_> {
     /// The message as its sender enqueued it: `postrider-id`, `postrider-topic` and `postrider-key` are its identity, its topic
     /// and its key, `content-type` is its media type, and its other headers are its own. What only the relay says is left out.
     ///
-    /// A message of another producer has the broker's topic and key, and an id that is made of its place: the same at every
-    /// delivery of it, another one where its producer sent it twice.
+    /// A message of another producer has the broker's topic and key, and an id that is made of its place and its time: the
+    /// same at every delivery of it, another one where its producer sent it twice.
     ///
     /// # Errors
     /// `Rejected` where `postrider-id` is no UUID, or where the message breaks a limit of [`Message`].
     pub fn read(self) -> Result<Message> {
         let mut message = Message::new(self.topic, self.payload.unwrap_or_default());
-        message.id = MessageId(Uuid::new_v5(&PLACES, self.place.as_str().as_bytes()));
+        let mut id = None;
         if let Some(key) = self.key {
             message = message.key(key);
         }
         for (name, value) in self.headers {
             message = match name.to_ascii_lowercase().as_str() {
-                "postrider-id" => message.id(identity(value, self.place)?),
+                "postrider-id" => {
+                    id = Some(identity(value, self.place)?);
+                    message
+                }
                 "postrider-topic" => Message { topic: crate::Topic::unchecked(value), ..message },
                 "postrider-key" => message.key(value),
                 "content-type" => message.content_type(value),
@@ -123,12 +129,21 @@ impl Wire<'_> {
                 _ => message.header(name, value),
             };
         }
+        message.id = MessageId(id.unwrap_or_else(|| of_its_place(self.place, self.stored)));
         let unfit = |invalid| {
             let text = format!("what lies at {} is no message that can be handled: {invalid}", self.place);
             Error::new(ErrorKind::Rejected, text)
         };
         message.validate().map_err(unfit)?;
         Ok(message)
+    }
+}
+
+/// The identity of a message that has none of its own.
+fn of_its_place(place: &Place, stored: Option<&str>) -> Uuid {
+    match stored {
+        Some(stored) => Uuid::new_v5(&PLACES, format!("{place}@{stored}").as_bytes()),
+        None => Uuid::new_v5(&PLACES, place.as_str().as_bytes()),
     }
 }
 
@@ -180,7 +195,7 @@ mod tests {
     use crate::{Attempt, Destination, Lane, Outgoing, Term};
 
     fn wire<'w>(headers: Vec<(&'w str, &'w str)>, place: &'w Place) -> Wire<'w> {
-        Wire { headers, payload: Some(Bytes::from_static(b"{}")), topic: "shop.orders", key: None, place }
+        Wire { headers, payload: Some(Bytes::from_static(b"{}")), topic: "shop.orders", key: None, place, stored: None }
     }
 
     #[test]
@@ -214,6 +229,8 @@ mod tests {
         assert_eq!((message.id, message.topic.as_str()), (read(&here).id, "shop.orders"));
         assert_eq!(message.key.as_ref().map(crate::Key::as_str), Some("7"));
         assert_ne!(message.id, read(&there).id);
+        let at = |stored| Wire { stored, ..wire(Vec::new(), &here) }.read().unwrap().id;
+        assert!(at(Some("1")) == at(Some("1")) && at(Some("1")) != at(Some("2")) && at(Some("1")) != at(None));
     }
 
     #[test]

@@ -84,14 +84,15 @@ impl Record {
             told.extend(header(name, value.as_deref().unwrap_or_default(), place)?);
         }
         let key = self.key.as_deref().map(key);
-        // The offsets of a topic that was deleted and made again, or of a log that lost its end, are those of other records.
-        let dated = self.stored.map(|at| Place::new(format!("{place}/{at}")));
+        // A topic that was deleted and made again counts from zero again; a log that lost its end, from there.
+        let stored = self.stored.map(|at| at.to_string());
         Wire {
             headers: told.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect(),
             payload: self.payload.clone(),
             topic: &self.partition.topic,
             key: key.as_deref(),
-            place: dated.as_ref().unwrap_or(place),
+            place,
+            stored: stored.as_deref(),
         }
         .read()
     }

@@ -59,10 +59,9 @@ pub(super) fn read(message: &Message, told: &Told<'_>) -> postrider_core::Result
         let dropped = if is_ours { &OURS[..] } else { &OURS[..usize::from(id.is_some())] };
         !dropped.iter().any(|dropped| name.eq_ignore_ascii_case(dropped))
     });
-    // A stream that was deleted and made again counts from one again: what lay there before is another message.
-    let dated = Place::new(format!("{}/{}@{}", told.stream, told.sequence, told.stored));
-    let payload = Some(message.payload.clone());
-    let read = Wire { headers, payload, topic: message.subject.as_str(), key: None, place: &dated }.read()?;
+    let (payload, topic) = (Some(message.payload.clone()), message.subject.as_str());
+    // A stream that was deleted and made again counts from one again.
+    let read = Wire { headers, payload, topic, key: None, place: &told.place(), stored: Some(told.stored) }.read()?;
     Ok(postrider_core::Message { id: id.map_or(read.id, MessageId), ..read })
 }
 
