@@ -107,7 +107,7 @@ impl Link {
         match place {
             Place::Topic { .. } => self.topics.note(topic.to_owned(), place.clone(), Instant::now()),
             // What is not there is asked for again each time: somebody may just be creating it.
-            Place::Refused { .. } => self.topics.forget(|known| known == topic),
+            Place::Missing { .. } | Place::Refused(..) => self.topics.forget(|known| known == topic),
         }
     }
 

@@ -17,15 +17,15 @@ pub(super) enum Place {
         /// How many partitions it has.
         partitions: i32,
     },
-    /// Nothing can be published there.
-    Refused {
-        /// What it means for a message.
-        kind: ErrorKind,
-        /// Why.
-        why: String,
-        /// What to do, where that is known.
-        advice: Option<String>,
+    /// It is not there.
+    Missing {
+        /// The cluster, as it is shown.
+        shown: String,
+        /// Its name.
+        topic: String,
     },
+    /// Nothing can be published there.
+    Refused(ErrorKind, String),
 }
 
 /// The topics of a batch.
@@ -46,21 +46,17 @@ impl Place {
                 Self::missing(shown, topic)
             }
             Some(RDKafkaErrorCode::TopicAuthorizationFailed) => {
-                Self::refused(ErrorKind::Config, forbidden(shown, topic))
+                Self::Refused(ErrorKind::Config, forbidden(shown, topic))
             }
             Some(RDKafkaErrorCode::InvalidTopic) => {
-                Self::refused(ErrorKind::Rejected, format!("{shown} can't have a topic {topic:?}"))
+                Self::Refused(ErrorKind::Rejected, format!("{shown} can't have a topic {topic:?}"))
             }
-            Some(code) => Self::refused(ErrorKind::Unavailable, format!("the topic {topic:?} at {shown}: {code}")),
+            Some(code) => Self::Refused(ErrorKind::Unavailable, format!("the topic {topic:?} at {shown}: {code}")),
         }
     }
 
     fn missing(shown: &str, topic: &str) -> Self {
-        Self::Refused { kind: ErrorKind::Config, why: absence(shown, topic), advice: Some(creation(shown, topic)) }
-    }
-
-    const fn refused(kind: ErrorKind, why: String) -> Self {
-        Self::Refused { kind, why, advice: None }
+        Self::Missing { shown: shown.to_owned(), topic: topic.to_owned() }
     }
 
     /// The number of partitions.
@@ -70,19 +66,15 @@ impl Place {
     pub(super) fn partitions(&self) -> Result<i32> {
         match self {
             Self::Topic { partitions } => Ok(*partitions),
-            Self::Refused { kind, why, advice: Some(step) } => Err(Error::new(*kind, why.clone()).advise(step.clone())),
-            Self::Refused { kind, why, advice: None } => Err(Error::new(*kind, why.clone())),
+            Self::Missing { shown, topic } => Err(no_topic(shown, topic)),
+            Self::Refused(kind, text) => Err(Error::new(*kind, text.clone())),
         }
     }
 }
 
 /// A topic is missing, and what to do.
 pub(super) fn no_topic(shown: &str, topic: &str) -> Error {
-    Error::new(ErrorKind::Config, absence(shown, topic)).advise(creation(shown, topic))
-}
-
-fn absence(shown: &str, topic: &str) -> String {
-    format!("no topic {topic:?} at {shown}")
+    Error::new(ErrorKind::Config, format!("no topic {topic:?} at {shown}")).advise(creation(shown, topic))
 }
 
 /// How to create a topic.
