@@ -81,7 +81,7 @@ fn ranges(lanes: impl Iterator<Item = Lane>) -> String {
 mod tests {
     use std::time::Duration;
 
-    use postrider_core::{Measured, Term};
+    use postrider_core::Term;
 
     use super::*;
 
@@ -96,21 +96,10 @@ mod tests {
             name: "twin".to_owned(),
             lease_left: Duration::from_secs(n as u64),
         };
-        let none = Measured::Exact(0);
         StoreStatus {
-            pending: none,
-            retrying: none,
-            delayed: none,
-            set_aside: none,
-            dead: none,
-            holding: none,
-            held_back: none,
-            held: Vec::new(),
-            oldest_age: None,
-            recent_errors: Vec::new(),
-            unrouted: Vec::new(),
             members: vec![member(0), member(5)],
             lanes: owners.iter().enumerate().map(lane).collect(),
+            ..StoreStatus::default()
         }
     }
 

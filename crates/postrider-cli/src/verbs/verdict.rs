@@ -339,21 +339,11 @@ mod tests {
     use super::*;
 
     fn store(pending: u64, age: u64) -> StoreStatus {
-        let none = Measured::Exact(0);
         StoreStatus {
             pending: Measured::Exact(pending),
-            retrying: none,
-            delayed: none,
-            set_aside: none,
-            dead: none,
-            holding: none,
-            held_back: none,
-            held: Vec::new(),
             oldest_age: (pending > 0).then(|| Duration::from_secs(age)),
-            recent_errors: Vec::new(),
-            unrouted: Vec::new(),
             members: vec![MemberStatus { id: Uuid::nil(), name: "a".to_owned(), lease_left: Duration::from_secs(5) }],
-            lanes: Vec::new(),
+            ..StoreStatus::default()
         }
     }
 

@@ -23,6 +23,12 @@ pub enum Measured {
     Estimated(u64),
 }
 
+impl Default for Measured {
+    fn default() -> Self {
+        Self::Exact(0)
+    }
+}
+
 impl Measured {
     /// The number, whichever it is.
     pub const fn value(self) -> u64 {
@@ -67,8 +73,8 @@ pub struct HeldKey {
     pub waiting: Measured,
 }
 
-/// The outbox in numbers, without counting the table.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The outbox in numbers, without counting the table. The default is an empty one without relays.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StoreStatus {
     /// Messages to be delivered: pending and set aside.
     pub pending: Measured,

@@ -12,31 +12,11 @@ use postrider_testkit::troubled::{Trouble, TroubledStore};
 use super::*;
 use crate::archiving::tests::{AT_ONCE, Kept, failing_removals, past};
 
-/// A status of which everything is nothing.
-fn nothing() -> StoreStatus {
-    let none = Measured::Exact(0);
-    StoreStatus {
-        pending: none,
-        retrying: none,
-        delayed: none,
-        set_aside: none,
-        dead: none,
-        holding: none,
-        held_back: none,
-        held: Vec::new(),
-        oldest_age: None,
-        recent_errors: Vec::new(),
-        unrouted: Vec::new(),
-        members: Vec::new(),
-        lanes: Vec::new(),
-    }
-}
-
 /// Of so many messages to be delivered, so many are tried again, not yet due, set aside, and held back.
 fn of(pending: u64, [retrying, delayed, set_aside, held_back]: [u64; 4]) -> StoreStatus {
     let [pending, retrying, delayed, set_aside, held_back] =
         [pending, retrying, delayed, set_aside, held_back].map(Measured::Exact);
-    StoreStatus { pending, retrying, delayed, set_aside, held_back, ..nothing() }
+    StoreStatus { pending, retrying, delayed, set_aside, held_back, ..StoreStatus::default() }
 }
 
 fn since_a_second(status: StoreStatus) -> StoreStatus {
@@ -48,7 +28,7 @@ fn nothing_is_left_where_all_that_is_there_waits_for_its_time_or_for_an_operator
     let delayed = of(4, [0, 4, 0, 0]);
     let held_back = since_a_second(of(3, [0, 0, 3, 3]));
     let both = since_a_second(of(7, [0, 4, 3, 3]));
-    for status in [nothing(), delayed, held_back, both] {
+    for status in [StoreStatus::default(), delayed, held_back, both] {
         assert_eq!(rest(&status), Rest::Nothing, "{status:?}");
     }
 }
@@ -75,7 +55,7 @@ fn only_retries_are_left_where_all_else_waits_behind_them_or_for_its_time() {
 #[test]
 fn what_is_left_is_told_by_its_numbers() {
     let [delayed, dead, holding, held_back] = [1, 2, 3, 4].map(Measured::Exact);
-    let status = StoreStatus { delayed, dead, holding, held_back, ..nothing() };
+    let status = StoreStatus { delayed, dead, holding, held_back, ..StoreStatus::default() };
     assert_eq!(left(&status), Left { delayed: 1, dead: 2, holding: 3, held_back: 4 });
 }
 
@@ -137,9 +117,7 @@ impl House {
         trouble: impl Fn(&'static str) -> Trouble + Send + Sync + 'static,
     ) -> Self {
         let archive = Some(Arc::clone(archive) as Arc<dyn Archive>);
-        let house = Self::scripted(store, Keeping { retention: AT_ONCE, archive, inbox: None }, trouble);
-        house.duty.send_replace(Duty::On);
-        house
+        Self::on_duty(store, Keeping { retention: AT_ONCE, archive, inbox: None }, trouble)
     }
 
     /// On duty, with an inbox that remembers so long.
@@ -148,7 +126,14 @@ impl House {
         keep: Duration,
         trouble: impl Fn(&'static str) -> Trouble + Send + Sync + 'static,
     ) -> Self {
-        let keeping = Keeping { retention: Retention::default(), archive: None, inbox: Some(keep) };
+        Self::on_duty(store, Keeping { retention: Retention::default(), archive: None, inbox: Some(keep) }, trouble)
+    }
+
+    fn on_duty(
+        store: &MemoryStore,
+        keeping: Keeping,
+        trouble: impl Fn(&'static str) -> Trouble + Send + Sync + 'static,
+    ) -> Self {
         let house = Self::scripted(store, keeping, trouble);
         house.duty.send_replace(Duty::On);
         house
