@@ -20,11 +20,17 @@ pub struct Copy {
 impl Copy {
     /// Makes one of HEAD for a verb.
     pub fn make(tree: &Tree, verb: &str) -> Result<Self> {
+        let [copy] = Self::several(tree, verb, 1)?.try_into().map_err(|_| "one copy was asked for")?;
+        Ok(copy)
+    }
+
+    /// Makes so many of HEAD for a verb. One after another: git locks what it writes about them.
+    pub fn several(tree: &Tree, verb: &str, count: usize) -> Result<Vec<Self>> {
         let dirty = Command::new("git").current_dir(&tree.root).args(["status", "--porcelain"]).output()?;
         if !dirty.stdout.is_empty() {
             println!("{verb} are made in a copy of HEAD; what is not committed is not in it");
         }
-        Self::of(tree, verb, "HEAD")
+        (1..=count).map(|number| Self::of(tree, &format!("{verb}-{number}"), "HEAD")).collect()
     }
 
     /// Makes one of a commit, under a name of its own.

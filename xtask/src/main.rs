@@ -6,6 +6,7 @@ mod bugs;
 mod check;
 mod circumstances;
 mod copy;
+mod jobs;
 mod mutants;
 mod process;
 mod reliability;
@@ -35,7 +36,8 @@ verbs:
                                   contains TEXT (and judges no named row)
   servers [--install]             the servers that the tests use, found or not. --install installs the missing ones as
                                   root with apt-get, without starting any service
-  show NAME.N [--report]          runs Show N of the work called NAME; --report keeps it under docs/reports/
+  show [--report] NAME.N...       runs Show N of the work called NAME; a command that several of them have is run once.
+                                  --report keeps each under docs/reports/
   show                            lists the shows
   simulate [--seeds N] [--start S] [--jobs N]
   simulate --seed S               plays simulated worlds, one per seed: relays, a store, brokers and faults without any
@@ -51,8 +53,10 @@ verbs:
        [--only PART,PART]         and mysql-kafka, beside the limit of this machine, with servers of its own. --report keeps
        [--runs N] [--held S]      each part under docs/reports/ and makes docs/performance.md of all that are kept;
        [--backlog N]              --only-page does that alone
-  breaks [NAME...]                applies each patch of crates/postrider-testkit/breaks/ to a copy of HEAD and demands
-                                  that the test named in its header turns red
+  breaks [--jobs N] [NAME...]     applies each patch of crates/postrider-testkit/breaks/ to a copy of HEAD and demands
+                                  that the test named in its header turns red; in N copies at once, one per core unless
+                                  told otherwise
+  breaks --list                   lists the breaks
   mutants [--package NAME]        changes the core's machine and the relay in one place after the other, and demands that a
           [--report] [--fresh]    test notices, or that crates/postrider-testkit/survivors.toml says why none can; an hour or
           [--jobs N]              two long, it goes on where it was ended; --report keeps the judgement
@@ -60,7 +64,7 @@ verbs:
 examples:
   cargo xtask check fmt clippy
   cargo xtask test --only postgres
-  cargo xtask breaks lost_fence
+  cargo xtask breaks the_fence_is_open
 
 exit codes: 0 all well, 1 something failed, 2 a wrong argument, 3 something must be installed by root first
 The last line of `check` and `test` counts: `N passed, N failed, N skipped`.

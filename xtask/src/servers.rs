@@ -62,6 +62,14 @@ const SERVERS: &[Server] = &[
         found: openssl,
         from: Origin::Debian,
     },
+    Server { package: "make", needed_for: "Kafka, built from source", found: || on_path("make"), from: Origin::Debian },
+    Server { package: "g++", needed_for: "Kafka, built from source", found: || on_path("g++"), from: Origin::Debian },
+    Server {
+        package: "pkg-config",
+        needed_for: "Kafka over TLS, built from source",
+        found: || on_path("pkg-config"),
+        from: Origin::Debian,
+    },
     Server { package: "openjdk-17-jre-headless", needed_for: "a Kafka server", found: java, from: Origin::Debian },
     Server { package: "maven", needed_for: "bringing a Kafka server", found: maven, from: Origin::Debian },
     Server {

@@ -19,7 +19,8 @@ pub(crate) fn store_url(config: &Config) -> Outcome<&str> {
     config.outbox.store.as_ref().map(Secret::reveal).ok_or_else(|| {
         Failure::usage(
             "no outbox is named",
-            "say where messages wait: --store URL, POSTRIDER_OUTBOX__STORE, or store under [outbox] in postrider.toml",
+            "say where messages wait: --config FILE (the relay's own, such as /etc/postrider.toml), --store URL, \
+             POSTRIDER_OUTBOX__STORE, or store under [outbox] in postrider.toml",
         )
     })
 }
@@ -81,10 +82,9 @@ pub(crate) fn ddl(config: &Config) -> Outcome<String> {
 pub(crate) fn roles(config: &Config) -> Outcome<String> {
     let scheme = store_url(config)?.split(':').next().unwrap_or_default();
     if !matches!(scheme, "postgres" | "postgresql") {
-        return Err(Failure::usage(
-            format!("a {scheme} outbox has no roles"),
-            "name a PostgreSQL outbox with --store; who may write a file is said by its permissions",
-        ));
+        let next = "`postrider check` names each right that the relay's user lacks, with its grant; who may write a file is said \
+                    by its permissions";
+        return Err(Failure::usage(format!("a {scheme} outbox has no roles"), next));
     }
     postgres_roles(config)
 }

@@ -12,6 +12,7 @@ use async_trait::async_trait;
 use postrider_core::{Collection, DocumentStore, ErrorKind, Timestamp, WriteError};
 use postrider_documents::objects::{ObjectDocuments, ObjectOptions};
 use postrider_testkit::proxy::{Passage, Proxy};
+use postrider_testkit::servers::http_receiver::{Answer, HttpReceiver};
 use postrider_testkit::servers::installed;
 use postrider_testkit::servers::moto::{Moto, VERSION};
 use postrider_testkit::suites::documents::{DocumentHarness, Exclusion, draft, key, run};
@@ -104,6 +105,20 @@ async fn a_missing_bucket_is_no_missing_document() {
         assert_eq!(error.kind(), ErrorKind::Config, "{error}");
         assert!(error.advice().unwrap().contains("make the bucket"), "{error}");
     }
+}
+
+#[tokio::test]
+async fn what_a_gateway_does_not_find_is_no_missing_document() {
+    let gateway = HttpReceiver::start().await.unwrap();
+    let store = at(&gateway.url(), "documents/behind");
+    for said in ["404 page not found", "<Code>NoSuchAccessPoint</Code>", ""] {
+        gateway.script(move |_, _| Answer::Full(404, Vec::new(), said.as_bytes().to_vec()));
+        assert_eq!(store.load(&key("7")).await.unwrap_err().kind(), ErrorKind::Unavailable, "{said:?}");
+        let Err(WriteError::Failed(error)) = store.create(&key("7"), &draft("1")).await else { panic!("{said:?}") };
+        assert!([ErrorKind::Unavailable, ErrorKind::Unknown].contains(&error.kind()), "{error:?}");
+    }
+    gateway.script(|_, _| Answer::Full(404, Vec::new(), b"<Error><Code>NoSuchKey</Code></Error>".to_vec()));
+    assert!(store.load(&key("7")).await.unwrap().is_none());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -174,7 +174,8 @@ impl RelayBuilder {
     }
 
     /// How long the inbox in the same tables remembers what was handled: one of the relays forgets what is older, whoever
-    /// received it. By default none does: then the application calls `Inbox::forget`.
+    /// received it, on PostgreSQL by when the ids were made. By default none does: then the application calls
+    /// `Inbox::forget`.
     #[must_use]
     pub fn inbox(mut self, keep: Duration) -> Self {
         self.plan.inbox = Some(keep);

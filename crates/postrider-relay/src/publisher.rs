@@ -12,8 +12,9 @@ use crate::builder::Outlet;
 use crate::hands::Signal;
 use crate::telemetry;
 
-/// How long one call may take, whatever the broker's own deadline is.
-const DEADLINE: Duration = Duration::from_secs(120);
+/// How long one call may take, whatever the broker's own deadline is: longer than any that can be set, of which the longest are
+/// five minutes for a request of HTTP, and twice a minute for a batch of NATS.
+const DEADLINE: Duration = Duration::from_secs(360);
 
 /// The calls under way. Dropping it abandons them.
 #[derive(Debug)]
@@ -124,6 +125,14 @@ mod tests {
         assert_eq!(places("orders", AllowList::default()), 1);
         assert_eq!(places("orders.{key}", regions), 0);
         assert_eq!(places("{topic}", AllowList::default()), 0);
+    }
+
+    /// A receiver that needs as long as its broker may be told to wait is not cut off.
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_call_comes_to_its_end_and_one_that_hangs_is_given_up() {
+        for (takes, expected) in [(299, Ok(())), (3_600, Err("the broker did not answer in time"))] {
+            assert_eq!(guarded(tokio::time::sleep(Duration::from_secs(takes))).await, expected);
+        }
     }
 
     /// A destination may pause for weeks, and all that is done then is looking at it.

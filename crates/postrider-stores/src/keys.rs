@@ -206,6 +206,9 @@ pub struct Texts {
     pub insert: Insert,
     /// What is stored, the last commit of others included.
     pub look: String,
+    /// What is stored and committed, where nobody else holds the row, which is the caller's from then on; for a database where
+    /// the first look may find what is not committed or is no more, and `take_over` would wait for who holds it.
+    pub hold: Option<String>,
     /// The next epoch, where it is still the one before and there is no answer.
     pub take_over: String,
 }
@@ -248,14 +251,37 @@ pub fn insert(begin: Begin, texts: Texts) -> Turn<Beginning> {
 }
 
 /// Goes on from what is stored of a key.
-fn go_on(begin: Begin, texts: Texts, found: FoundKey) -> Turn<Beginning> {
-    match begin.decided(Some(found)) {
-        Begun::Started(epoch) => Turn::change(texts.take_over, begin.taken_over(epoch), move |taken| match taken {
-            0 => Turn::key(texts.look, begin.name.values(), move |found| Turn::Done(lost(&begin, found))),
-            _ => Turn::Done(Beginning::By(Begun::Started(epoch))),
-        }),
-        begun => Turn::Done(Beginning::By(begun)),
+///
+/// A look that locks nothing may have found what is not committed, or is no more: what its row has when it is held decides.
+/// Who is told that somebody works on it comes again, so that this needs no second look.
+fn go_on(begin: Begin, mut texts: Texts, found: FoundKey) -> Turn<Beginning> {
+    match (begin.decided(Some(found)), texts.hold.take()) {
+        (Begun::Started(_) | Begun::Replay(_) | Begun::Mismatch, Some(hold)) => {
+            Turn::key(hold, begin.name.values(), |held| match held {
+                Some(found) => go_on(begin, texts, found),
+                None => Turn::Done(Beginning::Contended),
+            })
+        }
+        (Begun::Started(epoch), None) => {
+            Turn::change(texts.take_over, begin.taken_over(epoch), move |taken| match taken {
+                0 => Turn::key(texts.look, begin.name.values(), move |found| Turn::Done(lost(&begin, found))),
+                _ => Turn::Done(Beginning::By(Begun::Started(epoch))),
+            })
+        }
+        (begun, _) => Turn::Done(Beginning::By(begun)),
     }
+}
+
+/// Gives a key back by `change`, where a look that locks nothing finds it to be still who gives it back's.
+///
+/// It waits for nobody who works on the key now, but for the end of the transaction that is rolled back.
+pub fn release(look: String, release: Release, change: String) -> Turn<()> {
+    Turn::key(look, release.name.values(), move |found| match found {
+        Some(found) if found.record.epoch == release.epoch => {
+            Turn::change(change, release.values(), |_| Turn::Done(()))
+        }
+        _ => Turn::Done(()),
+    })
 }
 
 /// Somebody else took the key over, or answers in this moment.

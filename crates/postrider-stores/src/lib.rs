@@ -19,6 +19,8 @@ mod lanes;
 mod login;
 #[cfg(any(feature = "memory", feature = "sqlite", feature = "mysql"))]
 mod page;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod parameter;
 pub mod received;
 mod registry;
 #[cfg(any(feature = "sqlite", feature = "mysql"))]

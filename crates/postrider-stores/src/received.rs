@@ -44,7 +44,7 @@ pub enum Claimed {
     First,
     /// It was recorded before.
     Repeat,
-    /// What was recorded in its time is forgotten: it may be a repeat.
+    /// What was recorded in its time is forgotten, and no record of it is there: it may be a repeat.
     TooOld,
 }
 

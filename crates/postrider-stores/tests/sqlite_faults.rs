@@ -7,7 +7,8 @@ mod sqlite;
 use std::time::{Duration, Instant};
 
 use postrider_core::{
-    Content, ErrorKind, Finding, LaneCount, Level, Message, Outcome, Room, Standing, Store, Subject, Timestamp,
+    Content, ErrorKind, Finding, LaneCount, Level, Measured, Message, Outcome, Room, Standing, Store, Subject,
+    Timestamp,
 };
 use postrider_stores::sqlite::{Prefix, SqliteOptions, SqliteStore, ddl, migrate};
 use postrider_stores::{History, MigrateOptions, StoreOptions};
@@ -150,6 +151,31 @@ async fn reading_goes_on_while_the_application_writes() {
     assert_eq!(bench.read().await.len(), 1, "what is committed, and nothing of the open transaction");
     application.execute_batch("rollback").unwrap();
     assert!(bench.read().await.is_empty());
+}
+
+/// Our own builds leave extensions of SQLite out (.cargo/config.toml), and an application may have loaded others.
+#[tokio::test]
+async fn tables_of_a_module_that_this_build_lacks_are_in_nobodys_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = SqliteOptions::new(folder.path().join("app.db"));
+    let search = "create virtual table search using a_module_of_the_application(body)";
+    let write =
+        "insert into sqlite_schema (type, name, tbl_name, rootpage, sql) values ('table', 'search', 'search', 0, ?)";
+    let application = Connection::open(&options.path).unwrap();
+    application.execute_batch("create table mine (a); pragma writable_schema = on").unwrap();
+    application.execute(write, [search]).unwrap();
+    application.execute_batch("pragma writable_schema = reset").unwrap();
+    let error = application.execute("insert into search values ('x')", []).unwrap_err().to_string();
+    assert!(error.contains("no such module"), "{error}");
+
+    migrate(&options, None).await.unwrap();
+    migrate(&options, None).await.unwrap();
+    let mut operator = SqliteStore::open(options).await.unwrap().operator().await.unwrap();
+    operator.enqueue(&[Message::new("t", "x")]).await.unwrap();
+    let status = operator.status(1_000).await.unwrap();
+    assert_eq!(status.pending, Measured::Exact(1));
+    let findings = operator.check().await.unwrap();
+    assert!(findings.iter().all(|finding| finding.level != Level::Failure), "{findings:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -41,7 +41,11 @@ fn torture(store: &str, broker: &str, more: &[&str]) {
         if run.status.code() == Some(INCONCLUSIVE) {
             continue;
         }
-        assert_eq!(run.status.code(), Some(0), "{said}\n{wrong}");
+        if run.status.code() != Some(0) {
+            // Its logs are what there is to look at.
+            let kept = out.keep();
+            panic!("kept in {}: {}\n{said}\n{wrong}", kept.display(), run.status);
+        }
         for file in ["report.json", "report.svg"] {
             assert!(out.path().join(file).is_file(), "{file}");
         }

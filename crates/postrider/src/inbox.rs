@@ -226,10 +226,12 @@ impl Inbox {
     }
 
     /// Forgets inside `tx` what was handled longer ago than `keep`, a batch at a time: again while it says that there is
-    /// more.
+    /// more. PostgreSQL forgets messages whose ids were made longer ago, whenever they were handled.
     ///
-    /// From then on a message with an older UUIDv7 is refused as [`TooOld`](InboxError::TooOld); one whose id has no time
-    /// is taken for a first one. Keep what the longest repeat needs: the broker's retention, a replay, a restored backup.
+    /// From then on a message with an older UUIDv7 is refused as [`TooOld`](InboxError::TooOld), unless it is still recorded;
+    /// one whose id has no time is taken for a first one, when `keep` has passed since it was handled, on PostgreSQL too. Keep
+    /// what the longest repeat needs: the broker's retention, a replay, a restored backup; and more than anything that holds a
+    /// message up: the longest `deliver_at`, the longest outage, the age of a dead letter that is replayed.
     /// PostgreSQL drops whole partitions, each of a seventh of `keep`: what is forgotten costs the same whatever was in it.
     ///
     /// Where a relay runs on the database it does this by itself (`inbox.keep`, `RelayBuilder::inbox`).

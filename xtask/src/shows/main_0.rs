@@ -20,5 +20,6 @@ pub const BREAKS: Step = Step::Cargo {
 pub const SHOW: Show = Show {
     name: "main.0",
     says: "every promised sentence has its cases, and each promise broken on purpose turns a test red",
-    steps: &[TESTS, BREAKS],
+    // A break that no longer applies is known before an hour of tests.
+    steps: &[BREAKS, TESTS],
 };

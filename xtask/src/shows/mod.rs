@@ -39,7 +39,7 @@ mod step;
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use step::{Scene, Seen, Step};
 
@@ -88,30 +88,62 @@ const SHOWS: &[&Show] = &[
     &receiving_6::SHOW,
 ];
 
+/// What a step showed, and how long it took.
+struct Taken {
+    step: &'static Step,
+    seen: Seen,
+    took: Duration,
+}
+
 /// Runs the verb.
 pub fn main(tree: &Tree, arguments: &[String]) -> Result<ExitCode> {
     let report = arguments.iter().any(|word| word == "--report");
     let names: Vec<&String> = arguments.iter().filter(|word| *word != "--report").collect();
-    let [name] = names.as_slice() else {
+    let mut shows = Vec::new();
+    for name in &names {
+        let Some(show) = SHOWS.iter().find(|show| show.name == name.as_str()) else {
+            eprintln!("there is no show {name:?}; `cargo xtask show` lists them");
+            return Ok(ExitCode::from(2));
+        };
+        shows.push(*show);
+    }
+    if shows.is_empty() {
         for show in SHOWS {
             println!("{:<14} {}", show.name, show.says);
         }
-        return Ok(if names.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(2) });
-    };
-    let Some(show) = SHOWS.iter().find(|show| show.name == name.as_str()) else {
-        eprintln!("there is no show {name:?}; `cargo xtask show` lists them");
-        return Ok(ExitCode::from(2));
-    };
-    let scene = Scene { tree, logs: tree.fresh_folder(show.name)?, report };
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (mut taken, mut failed) = (Vec::new(), 0);
+    for show in shows {
+        let scene = Scene { tree, logs: tree.fresh_folder(show.name)?, report };
+        failed += one(show, &scene, &mut taken)?;
+    }
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Runs one of them, but for what was seen already, and says how many of its steps failed.
+fn one(show: &Show, scene: &Scene<'_>, taken: &mut Vec<Taken>) -> Result<usize> {
     println!("{}: {}\n", show.name, show.says);
+    let tree = scene.tree;
     let mut written = format!("# Show {}\n\n{}\n\n{}\n", show.name, show.says, circumstances(tree, show.name)?);
     let (mut rows, mut failed) = (Vec::new(), 0);
     for step in show.steps {
         println!("== {}", step.does());
-        let started = Instant::now();
-        let seen = step.run(&scene).unwrap_or_else(|error| Seen::wrong(error.to_string()));
-        let took = seconds(started.elapsed());
-        println!("{}\n-- {} ({took})\n", seen.said.trim_end(), seen.word());
+        let place = match taken.iter().position(|earlier| earlier.step.is_the_command_of(step)) {
+            Some(place) => {
+                println!("seen above");
+                place
+            }
+            None => {
+                let started = Instant::now();
+                let seen = step.run(scene).unwrap_or_else(|error| Seen::wrong(error.to_string()));
+                println!("{}", seen.said.trim_end());
+                taken.push(Taken { step, seen, took: started.elapsed() });
+                taken.len() - 1
+            }
+        };
+        let (seen, took) = (&taken[place].seen, seconds(taken[place].took));
+        println!("-- {} ({took})\n", seen.word());
         failed += usize::from(!seen.well);
         rows.push(vec![step.does().to_owned(), seen.word().to_owned(), took]);
         write!(written, "\n## {}\n\n{}\n\n```text\n{}\n```\n", step.does(), seen.word(), seen.said.trim_end())?;
@@ -119,12 +151,12 @@ pub fn main(tree: &Tree, arguments: &[String]) -> Result<ExitCode> {
     let drawn = table::draw(&["step", "result", "time"], &rows);
     print!("{drawn}");
     write!(written, "\n## Result\n\n```text\n{drawn}```\n")?;
-    if report {
+    if scene.report {
         let folder = tree.root.join("docs/reports");
         std::fs::create_dir_all(&folder)?;
         std::fs::write(folder.join(format!("{}.md", show.name)), anywhere(tree, &written))?;
     }
-    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(failed)
 }
 
 /// The text without the folders of this machine.

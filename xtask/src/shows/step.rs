@@ -106,6 +106,16 @@ impl Step {
         }
     }
 
+    /// Whether both are one command of cargo that keeps nothing by itself: what one of them shows, the other would.
+    pub fn is_the_command_of(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Cargo { words, prints, .. }, Self::Cargo { words: others, prints: printed, .. }) => {
+                words == others && prints == printed
+            }
+            _ => false,
+        }
+    }
+
     /// Takes the step.
     pub fn run(&self, scene: &Scene<'_>) -> Result<Seen> {
         match self {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::process::seconds;
 use crate::tree::Tree;
-use crate::{Result, servers};
+use crate::{Result, jobs, servers};
 
 pub use libtest::{Case, End};
 pub use rows::matches;
@@ -74,17 +74,13 @@ pub fn main(tree: &Tree, arguments: &[String]) -> Result<ExitCode> {
 }
 
 fn parse(arguments: &[String]) -> std::result::Result<Asked, String> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut asked = Asked { install: false, full: false, jobs: cores, only: None };
+    let mut asked = Asked { install: false, full: false, jobs: jobs::per_core(), only: None };
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         match word.as_str() {
             "--install" => asked.install = true,
             "--full" => asked.full = true,
-            "--jobs" => {
-                let number = words.next().and_then(|number| number.parse().ok()).filter(|number| *number > 0);
-                asked.jobs = number.ok_or("--jobs takes a number from 1")?;
-            }
+            "--jobs" => asked.jobs = jobs::read(&mut words)?,
             "--only" => asked.only = Some(words.next().ok_or("--only takes a part of a name")?.clone()),
             "--" => {}
             other => return Err(format!("test takes --install, --full, --jobs N and --only TEXT, not {other:?}")),

@@ -95,7 +95,7 @@ impl Security {
         };
         let text = format!(
             "the broker {}: {what} needs the feature \"kafka-tls\", which this program was built without; build it with \
-             --features kafka-tls (and libssl-dev)",
+             --features kafka-tls (with libssl-dev and pkg-config)",
             config.shown()
         );
         Err(Error::new(ErrorKind::Config, text))

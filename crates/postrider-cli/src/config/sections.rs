@@ -93,14 +93,13 @@ fn identifier(name: &str) -> bool {
 
 /// Puts a password that came separately into an address that has a user and none.
 fn with_password(read: &Reader<'_>, store: &str, password: &Secret) -> Outcome<Secret> {
+    let split = store.split_once("://");
     let refuse = |what: &str| {
-        read.refuse(
-            "outbox.store_password",
-            what,
-            "write the store as postgres://USER@HOST/DATABASE, without a password",
-        )
+        let scheme = split.map_or("postgres", |(scheme, _)| scheme);
+        let next = format!("write the store as {scheme}://USER@HOST/DATABASE, without a password");
+        read.refuse("outbox.store_password", what, next)
     };
-    let Some((scheme, rest)) = store.split_once("://") else { return Err(refuse("the store takes no password")) };
+    let Some((scheme, rest)) = split else { return Err(refuse("the store takes no password")) };
     let (user, host) = rest.split_once('@').ok_or_else(|| refuse("the store's address names no user"))?;
     if user.contains(':') {
         return Err(refuse("the store's address has a password already"));

@@ -48,9 +48,35 @@ pub(crate) fn visible(text: &str) -> String {
     text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect::<Vec<_>>() } else { vec![c] }).collect()
 }
 
+/// An option with this value, as a command line has it: pasted into a shell, it is the value and nothing else.
+pub(crate) fn argument(name: &str, value: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_.:/@-".contains(c);
+    if !value.is_empty() && !value.starts_with('-') && value.chars().all(is_plain) {
+        format!("--{name} {value}")
+    } else {
+        format!("--{name}='{}'", visible(value).replace('\'', "'\\''"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_value_is_one_word_of_a_command_line_whatever_stands_in_it() {
+        for (value, expected) in [
+            ("customer-42", "--key customer-42"),
+            ("Ann Smith", "--key='Ann Smith'"),
+            ("a;reboot", "--key='a;reboot'"),
+            ("$(id)", "--key='$(id)'"),
+            ("it's", "--key='it'\\''s'"),
+            ("-x", "--key='-x'"),
+            ("", "--key=''"),
+            ("\u{1b}", "--key='\\u{1b}'"),
+        ] {
+            assert_eq!(argument("key", value), expected);
+        }
+    }
 
     #[test]
     fn columns_line_up_and_control_characters_show() {

@@ -47,7 +47,7 @@ enum DeadVerb {
     Show(Show),
     /// Make them pending again, with the same ids; a key that one of them held goes on behind it
     #[command(
-        after_help = "Examples:\n  postrider dead replay --id 01939f7e-8b1c-7c3a-9b1e-2f6f5a0c1d2e\n  postrider dead replay --topic orders.placed --rate 100 --yes"
+        after_help = "Examples:\n  postrider dead replay 01939f7e-8b1c-7c3a-9b1e-2f6f5a0c1d2e\n  postrider dead replay --topic orders.placed --rate 100 --yes"
     )]
     Replay(Bulk),
     /// Remove them for good; a key that one of them held goes on

@@ -30,7 +30,7 @@ pub(crate) struct Bulk {
     /// Count, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Needed unless single messages are named with --id
+    /// Needed unless single messages are named
     #[arg(long, short)]
     yes: bool,
     /// At most so many per second

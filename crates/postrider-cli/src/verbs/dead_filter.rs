@@ -1,9 +1,9 @@
 //! Which dead letters are meant.
 
 use clap::Args;
-use postrider_core::{DeadFilter, DeadReason, Key, MessageId, RowState};
-use uuid::Uuid;
+use postrider_core::{DeadFilter, DeadReason, Key, RowState};
 
+use super::named_ids::NamedIds;
 use super::older_than::older_than;
 use crate::config::nearest::nearest;
 use crate::failure::{Failure, Outcome};
@@ -11,9 +11,9 @@ use crate::failure::{Failure, Outcome};
 /// The conditions; all that are given must hold.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Filter {
-    /// This message; may be repeated
-    #[arg(long = "id", value_name = "UUID")]
-    ids: Vec<Uuid>,
+    /// Single messages
+    #[command(flatten)]
+    ids: NamedIds,
     /// This topic
     #[arg(long)]
     topic: Option<String>,
@@ -36,7 +36,7 @@ impl Filter {
     pub(crate) fn read(&self) -> Outcome<DeadFilter> {
         let reason = self.reason.as_deref().map(reason).transpose()?;
         Ok(DeadFilter {
-            ids: self.ids.iter().copied().map(MessageId).collect(),
+            ids: self.ids.read(),
             topic: self.topic.clone(),
             key: self.key.clone().map(Key::unchecked),
             reason,

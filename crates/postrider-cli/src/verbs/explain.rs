@@ -15,6 +15,7 @@ use crate::config::{Config, values};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::output;
+use crate::output::table::argument;
 use crate::wiring;
 
 /// The most rows the store tells about.
@@ -40,8 +41,9 @@ pub(crate) struct Explain {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// The admin address of a relay, which knows what is halted [default: admin.listen]
-    #[arg(long, value_name = "ADDRESS")]
+    /// The admin address of a relay, which knows what is halted: an IP address and a port, no host name [default:
+    /// admin.listen]
+    #[arg(long, value_name = "IP:PORT")]
     admin: Option<SocketAddr>,
 }
 
@@ -76,9 +78,12 @@ impl Explain {
             output::print(&format!("only the first {MOST} are told"))?;
         }
         if found.is_empty() {
-            let what = match subject {
-                Subject::Id(id) => format!("message {id} is not in the outbox"),
-                Subject::Key(key) => format!("the outbox has no message of key {:?}", key.as_str()),
+            let (what, as_key) = match subject {
+                Subject::Id(id) => (
+                    format!("message {id} is not in the outbox"),
+                    format!("; if it is a key: `postrider explain {}`", argument("key", &self.subject)),
+                ),
+                Subject::Key(key) => (format!("the outbox has no message of key {:?}", key.as_str()), String::new()),
             };
             let next = match config.outbox.history {
                 Some(_) => "it was never committed, or its time in the history has passed; is this the right --store?",
@@ -86,7 +91,7 @@ impl Explain {
                     "it was delivered, or never committed; outbox.history = \"7d\" keeps what was delivered to tell them apart"
                 }
             };
-            return Err(Failure::bad(what, next));
+            return Err(Failure::bad(what, format!("{next}{as_key}")));
         }
         Ok(Exit::Good)
     }

@@ -51,7 +51,7 @@ enum InboxVerb {
     Show(Show),
     /// Remove them for good
     #[command(
-        after_help = "Examples:\n  postrider inbox discard --id 01939f7e-8b1c-7c3a-9b1e-2f6f5a0c1d2e\n  postrider inbox discard --consumer billing --older-than 30d --yes"
+        after_help = "Examples:\n  postrider inbox discard 01939f7e-8b1c-7c3a-9b1e-2f6f5a0c1d2e\n  postrider inbox discard --consumer billing --older-than 30d --yes"
     )]
     Discard(Discard),
 }

@@ -26,7 +26,7 @@ pub(crate) struct Discard {
     /// Count, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Needed unless single messages are named with --id, of one consumer
+    /// Needed unless single messages are named, of one consumer
     #[arg(long, short)]
     yes: bool,
     /// Print JSON

@@ -1,18 +1,18 @@
 //! Which refused messages are meant.
 
 use clap::Args;
-use postrider_core::{MessageId, RefusedFilter};
-use uuid::Uuid;
+use postrider_core::RefusedFilter;
 
+use super::named_ids::NamedIds;
 use super::older_than::older_than;
 use crate::failure::Outcome;
 
 /// The conditions; all that are given must hold.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Filter {
-    /// This message; may be repeated
-    #[arg(long = "id", value_name = "UUID")]
-    ids: Vec<Uuid>,
+    /// Single messages
+    #[command(flatten)]
+    ids: NamedIds,
     /// Refused by this consumer, such as billing or billing@tenant
     #[arg(long)]
     consumer: Option<String>,
@@ -28,7 +28,7 @@ impl Filter {
     /// The filter of the store.
     pub(crate) fn read(&self) -> Outcome<RefusedFilter> {
         Ok(RefusedFilter {
-            ids: self.ids.iter().copied().map(MessageId).collect(),
+            ids: self.ids.read(),
             consumer: self.consumer.clone(),
             topic: self.topic.clone(),
             older_than: older_than(self.older_than.as_deref())?,

@@ -19,6 +19,7 @@ pub(crate) mod json_lines;
 pub(crate) mod lanes;
 mod look;
 pub(crate) mod migrate;
+mod named_ids;
 mod older_than;
 pub(crate) mod prune;
 pub(crate) mod relay;

@@ -1,6 +1,6 @@
 //! A row in words and as JSON.
 
-use postrider_core::{Explained, RowState, RowView, Standing, Timestamp};
+use postrider_core::{Explained, Key, RowState, RowView, Standing, Timestamp};
 use serde_json::{Value, json};
 
 use super::verdict::{self, Verdict};
@@ -8,7 +8,7 @@ use crate::admin::report::Report;
 use crate::config::{DEAD_LETTERS, Route};
 use crate::output::counted::counted;
 use crate::output::moment::{relative, written};
-use crate::output::table::visible;
+use crate::output::table::{argument, visible};
 
 /// The state's word (design: pending, retrying, delayed, set aside, dead, holding, delivered).
 pub(crate) fn word(row: &RowView, now: Timestamp) -> &'static str {
@@ -228,9 +228,9 @@ fn of_row(row: &RowView, explained: &Explained, around: Around<'_>) -> Vec<Strin
 fn advice(row: &RowView, explained: &Explained, halted: Option<&Verdict>) -> String {
     let id = row.message.id;
     if let Some(held) = explained.held.as_ref().filter(|held| held.state == RowState::Holding) {
-        let (behind, key) = (held.id, row.message.key.as_ref().map(|key| visible(key.as_str())).unwrap_or_default());
+        let (behind, key) = (held.id, argument("key", row.message.key.as_ref().map_or("", Key::as_str)));
         return format!(
-            "`postrider dead replay --key {key} --yes` once the cause is gone, or `postrider dead discard --id {behind}` to go \
+            "`postrider dead replay {key} --yes` once the cause is gone, or `postrider dead discard --id {behind}` to go \
              on without it"
         );
     }

@@ -36,8 +36,8 @@ pub(crate) struct Status {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// The admin address of a relay to ask [default: admin.listen]
-    #[arg(long, value_name = "ADDRESS")]
+    /// The admin address of a relay to ask: an IP address and a port, no host name [default: admin.listen]
+    #[arg(long, value_name = "IP:PORT")]
     admin: Option<SocketAddr>,
 }
 

@@ -8,7 +8,7 @@ use crate::admin::report::{DestinationReport, RelayState, Report};
 use crate::config::values::spoken;
 use crate::exit::Exit;
 use crate::output::counted::{being, counted};
-use crate::output::table::visible;
+use crate::output::table::{argument, visible};
 
 /// A relay that has made no progress for so long, with messages due, is stuck.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -137,7 +137,7 @@ pub(crate) fn compared(first: &Look, second: &Look, apart: Duration) -> Verdict 
                 visible(&report.relay),
                 counted(second.due(), "due message")
             ),
-            "ask the relay that has the lanes (--admin ADDRESS); if that one was killed, its lease ends within seconds and this \
+            "ask the relay that has the lanes (--admin IP:PORT); if that one was killed, its lease ends within seconds and this \
              one takes over",
         ),
         (Ok(report), _) => by_age(second, report),
@@ -153,7 +153,7 @@ pub(crate) fn compared(first: &Look, second: &Look, apart: Duration) -> Verdict 
                 counted(second.due(), "due message"),
                 spoken(apart)
             ),
-            "ask the relay, which has a lease, where its admin address can be reached (--admin ADDRESS); one inside an application \
+            "ask the relay, which has a lease, where its admin address can be reached (--admin IP:PORT); one inside an application \
              has none, and that application's log says why a destination pauses; one that was killed or hangs is replaced when \
              its lease has run out",
         ),
@@ -171,7 +171,7 @@ fn working(look: &Look, last: Option<String>) -> Verdict {
                 being(behind, "message"),
                 counted(failed, "message")
             ),
-            "see to that failure; `postrider explain KEY` tells what a key waits for",
+            "see to that failure; `postrider explain --key KEY` tells what a key waits for",
         ),
         _ => Verdict::new(Word::Moving, being_done, "nothing to do"),
     }
@@ -190,7 +190,7 @@ fn by_age(look: &Look, report: &Report) -> Verdict {
         }
         let next = match look.living() {
             ..=1 => "nothing to do",
-            _ => "nothing to do here; only this relay was asked: when it stays, ask the others (--admin ADDRESS)",
+            _ => "nothing to do here; only this relay was asked: when it stays, ask the others (--admin IP:PORT)",
         };
         return Verdict::new(Word::Moving, format!("{due}; the last progress was {quiet:.0}s ago"), next);
     }
@@ -297,6 +297,7 @@ fn held(look: &Look) -> Option<Verdict> {
     let waiting = look.store.held_back.value();
     let first = look.store.held.first().filter(|_| waiting > 0)?;
     let (holding, key) = (look.store.holding.value(), visible(first.key.as_str()));
+    let by_key = argument("key", first.key.as_str());
     let cause = match holding {
         1 => format!("the key {key} is held by a dead letter, and behind it {} waiting", being(waiting, "message")),
         _ => format!(
@@ -305,7 +306,7 @@ fn held(look: &Look) -> Option<Verdict> {
         ),
     };
     let next = format!(
-        "`postrider dead list --holding` shows them; `postrider dead replay --key {key} --yes` once the cause is gone, or \
+        "`postrider dead list --holding` shows them; `postrider dead replay {by_key} --yes` once the cause is gone, or \
          `postrider dead discard --id {}`",
         first.by
     );
@@ -370,7 +371,7 @@ mod tests {
             "{}",
             verdict.cause
         );
-        assert!(verdict.next.contains("postrider explain KEY"), "{}", verdict.next);
+        assert!(verdict.next.contains("postrider explain --key KEY"), "{}", verdict.next);
     }
 
     #[test]

@@ -105,6 +105,21 @@ async fn an_endpoint_that_answers_500_to_everything() {
     pauses(Answer::Status(500), &["500"]).await;
 }
 
+/// Alone with the receiver, it looks as if that were away, and the pauses grow.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_endpoint_that_answers_500_to_one_message_gets_another_one_at_once() {
+    let (place, receiver) = (Place::migrated(), HttpReceiver::start().await.unwrap());
+    let is = |request: &Request, body: &[u8]| request.body.as_ref() == body;
+    receiver.script(move |request, _| Answer::Status(if is(request, b"marked") { 500 } else { 204 }));
+    let _relay = place.relay(&receiver.url(), &[]);
+    place.enqueue("orders", "a", "marked");
+    until("a long pause", || (receiver.requests().len() >= 7).then_some(()));
+    let began = std::time::Instant::now();
+    place.enqueue("orders", "b", "another");
+    until("another one", || receiver.requests().iter().any(|request| is(request, b"another")).then_some(()));
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_endpoint_that_answers_400_to_one_message() {
     kills_the_marked_one(Answer::Status(400), "400").await;

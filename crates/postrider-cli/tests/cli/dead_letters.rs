@@ -85,6 +85,8 @@ async fn dead_letters_are_listed_in_groups_filtered_and_shown() {
         (&["--reason", "expired"], 0),
         (&["--older-than", "1h"], 0),
         (&["--id", &ids[0], "--id", &ids[2]], 2),
+        (&[&ids[0], "--id", &ids[2]], 2),
+        (&[&ids[0], &ids[1], "--key", "k1"], 1),
     ] {
         assert_eq!(total(&place.on(&[&["dead", "list", "--json"], filter].concat())), count, "{filter:?}");
     }
@@ -121,7 +123,8 @@ async fn one_message_is_replayed_or_discarded_without_confirmation() {
     let (place, _receiver, ids) = with_dead(2).await;
     place.on(&["dead", "discard", "--id", &ids[0]]).good();
     place.on(&["dead", "discard", "--id", &ids[0]]).ends(1).says(&["no dead letter matches"]);
-    place.on(&["dead", "replay", "--id", &ids[1]]).good();
+    place.on(&["dead", "replay", "k1"]).ends(2).says(&["[ID]", "k1"]);
+    place.on(&["dead", "replay", &ids[1]]).good();
     assert_eq!(total(&place.on(&["dead", "list", "--json"])), 0);
     let status = place.on(&["status", "--json"]).json();
     assert_eq!(status["pending"]["value"], 1);

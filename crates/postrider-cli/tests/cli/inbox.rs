@@ -86,7 +86,7 @@ fn refused_messages_are_discarded_when_that_is_confirmed() {
     assert!(place.on(&["inbox", "discard", "--dry-run"]).good().out.contains("3 would be discarded"));
     let run = place.on(&["inbox", "discard", "--id", &ids[2], "--json"]);
     assert_eq!(run.good().json()["ids"][0], ids[2].as_str());
-    place.on(&["inbox", "discard", "--id", &ids[2]]).ends(1).says(&["no refused message matches"]);
+    place.on(&["inbox", "discard", &ids[2]]).ends(1).says(&["no refused message matches"]);
     assert!(place.on(&["inbox", "discard", "--yes"]).good().out.contains("discarded 2 of 2"));
     assert_eq!(place.on(&["inbox", "discard", "--yes", "--json"]).ends(1).json()["discarded"], 0);
     assert_eq!(place.on(&["inbox", "--json"]).good().json()["consumers"][0]["refused"], 0);

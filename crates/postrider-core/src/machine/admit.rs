@@ -333,10 +333,8 @@ impl Machine {
             content => {
                 for destination in waiting.iter() {
                     self.queue(id, key, destination);
-                    if let (Content::Message(message), Some(outlet)) =
-                        (&content, self.outlets.get_mut(destination.get()))
-                    {
-                        outlet.hurry(self.latest, &message.topic);
+                    if let Content::Message(message) = &content {
+                        self.hurry(id, destination, &message.topic);
                     }
                 }
                 match content {

@@ -18,6 +18,9 @@ use crate::tick::Tick;
 /// A message that failed so often as a probe makes room in a full window: the next one may end the pause.
 const PROBES_IN_A_FULL_WINDOW: u32 = 8;
 
+/// For how many failures a message waits of which it is not remembered how often it failed.
+const FAILURES_AMONG_MANY: u32 = 6;
+
 impl Machine {
     pub(super) fn published(&mut self, now: Tick, flight: Flight, results: Vec<Published>) {
         let found = self.outlets.iter_mut().enumerate().find_map(|(place, outlet)| {
@@ -83,6 +86,7 @@ impl Machine {
             Judgement::Charged => self.charge(row, destination, &error),
             Judgement::Excused => excused.push((row, error)),
             Judgement::Pause => {
+                self.outlets[destination.get()].met(row, &error);
                 self.pause_after(now, destination, sent, &error);
                 self.land(row, destination, Landing::Again);
             }
@@ -120,6 +124,9 @@ impl Machine {
             || first.kind() == ErrorKind::Throttled
             || (self.shares_connection(destination) && breaks_connections(first.kind()));
         if destination_is_down {
+            for (row, error) in &excused {
+                self.outlets[destination.get()].met(*row, error);
+            }
             self.pause_after(now, destination, sent, first);
             // Where everything has one order, or no message can be sent, no other message may end the pause.
             let may_end_it = self.settings.ordering != Ordering::Everything && !first.is_unsent();
@@ -135,7 +142,11 @@ impl Machine {
             return;
         }
         for (row, error) in excused {
-            let failures = self.outlets[destination.get()].failures(row);
+            let failures = match self.outlets[destination.get()].failures(row) {
+                // Among so many that fail it is not remembered how often this one did.
+                0 if !error.is_unsent() => FAILURES_AMONG_MANY,
+                failures => failures,
+            };
             self.fail(row, destination, &error, failures, Destinations::NONE);
         }
         self.probe_ended(now, destination, sent);

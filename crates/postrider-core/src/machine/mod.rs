@@ -39,6 +39,7 @@ mod slots;
 mod topics;
 mod troubles;
 mod window;
+mod witnesses;
 
 #[cfg(test)]
 mod tests;

@@ -13,7 +13,8 @@ use std::time::Duration;
 use super::events::Flight;
 use super::keys::KeySlot;
 use super::topics::Topics;
-use crate::error::ErrorKind;
+use super::witnesses::Witnesses;
+use crate::error::{Error, ErrorKind};
 use crate::judge::Evidence;
 use crate::message::Topic;
 use crate::retry::{Jitter, RetryPolicy};
@@ -22,8 +23,14 @@ use crate::tick::Tick;
 
 /// Distinct messages rejected in a row that make a destination pause.
 const REJECTED_IN_A_ROW: usize = 16;
-/// The most suspects remembered; one that is forgotten gets one more try that is not counted.
+/// The most suspects remembered. Of more of them the others are tried without being counted until some are over: were the
+/// oldest ones forgotten for them, each would be forgotten just before its turn, and none ever counted.
 const MAX_SUSPECTS: usize = 8_192;
+/// One that did not fail within so many failures and acceptances is no suspect any more, as those of a lane that was lost: it
+/// gets one more try that is not counted.
+const LONGEST_SUSPECTED: u64 = 131_072;
+/// Those that are suspects no more are looked for once in so many failures: it takes as long as there are suspects.
+const FAILURES_BETWEEN_LOOKS: u64 = 8_192;
 /// Failures on a shared connection after which a message is sent alone.
 const FAILURES_BEFORE_ALONE: u32 = 2;
 /// A destination that answers nothing for so long, with calls under way, keeps nothing in memory that others need.
@@ -60,6 +67,8 @@ pub(super) struct Pause {
     pub(super) next_probe: Tick,
     pub(super) rounds: u32,
     pub(super) probing: bool,
+    /// The moment at which the youngest message was sent that was accepted before it.
+    accepted_before: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -88,9 +97,11 @@ pub(super) struct Outlet {
     pub(super) is_silent: bool,
     /// Silences that an answer ended since its last pause, up to [`MOST_DOUBLED`].
     silences: u32,
-    topics: Topics,
+    pub(super) topics: Topics,
+    witnesses: Witnesses,
     suspects: HashMap<RowId, Suspect>,
-    suspects_by_age: VecDeque<RowId>,
+    /// When those were looked for that are suspects no more.
+    looked_through_at: u64,
     rejected: Vec<RowId>,
     /// The moment at which the youngest accepted message was sent.
     accepted_sent_at: u64,
@@ -158,20 +169,26 @@ impl Outlet {
                 return Evidence::EverythingRejected;
             }
         }
-        if others_accepted { Evidence::OthersAccepted } else { Evidence::NothingAccepted }
+        // What was accepted before a pause says nothing of what fails during it: it may be the destination that is away.
+        let is_old = self.pause.as_ref().is_some_and(|pause| self.accepted_sent_at <= pause.accepted_before);
+        if others_accepted && !is_old { Evidence::OthersAccepted } else { Evidence::NothingAccepted }
     }
 
     fn suspect(&mut self, row: RowId, previous: Option<Suspect>, moment: u64, is_to_blame: bool) {
+        if previous.is_none() && !self.has_room_for_a_suspect(moment) {
+            return;
+        }
         let (failures, charged) = previous.map_or((0, 0), |suspect| (suspect.failures, suspect.charged));
         self.suspects.insert(row, Suspect { failures: failures.saturating_add(1), charged, moment, is_to_blame });
-        if previous.is_none() {
-            self.suspects_by_age.push_back(row);
+    }
+
+    fn has_room_for_a_suspect(&mut self, moment: u64) -> bool {
+        let is_full = self.suspects.len() >= MAX_SUSPECTS;
+        if is_full && moment.saturating_sub(self.looked_through_at) >= FAILURES_BETWEEN_LOOKS {
+            self.looked_through_at = moment;
+            self.suspects.retain(|_, suspect| moment.saturating_sub(suspect.moment) <= LONGEST_SUSPECTED);
         }
-        while self.suspects_by_age.len() > MAX_SUSPECTS {
-            if let Some(oldest) = self.suspects_by_age.pop_front() {
-                self.suspects.remove(&oldest);
-            }
-        }
+        self.suspects.len() < MAX_SUSPECTS
     }
 
     /// How often the message failed here since it was last accepted or forgotten.
@@ -224,16 +241,35 @@ impl Outlet {
         let since = self.pause.as_ref().map_or(now, |pause| pause.since);
         let backoff = RetryPolicy { initial: FIRST_PAUSE, maximum: longest, ..RetryPolicy::default() };
         let wait = asked.map_or_else(|| backoff.delay(rounds, jitter), |asked| asked.min(longest));
-        let text = text.to_owned();
-        self.pause = Some(Pause { kind, text, since, next_probe: now + wait, rounds, probing: false });
+        let accepted_before = self.pause.as_ref().map_or(self.accepted_sent_at, |pause| pause.accepted_before);
+        let (text, next_probe) = (text.to_owned(), now + wait);
+        self.pause = Some(Pause { kind, text, since, next_probe, rounds, probing: false, accepted_before });
         begins
     }
 
     /// The pause ends; whether there was one.
     pub(super) fn goes_on(&mut self) -> bool {
         self.topics = Topics::default();
+        self.witnesses = Witnesses::default();
         self.silences = 0;
         self.pause.take().is_some()
+    }
+
+    /// A message met the pause that goes on or begins with it.
+    pub(super) fn met(&mut self, row: RowId, error: &Error) {
+        self.witnesses.met(row, error);
+    }
+
+    /// The longest that a message which did not fail here yet waits during a pause, where it waits less than others.
+    pub(super) fn longest_for_untried(&self) -> Option<Duration> {
+        self.witnesses.longest(FIRST_PAUSE)
+    }
+
+    /// A message that did not fail here yet came into line, and is next: it may be the one that ends a pause.
+    pub(super) fn hurry_untried(&mut self, now: Tick) {
+        if let (Some(longest), Some(pause)) = (self.longest_for_untried(), &mut self.pause) {
+            pause.next_probe = pause.next_probe.min(now + longest);
+        }
     }
 
     /// A message of this topic met a wrong setting, and the destination pauses for it.
@@ -316,19 +352,43 @@ mod tests {
         for n in 0..20_000 {
             outlet.failed(RowId(n), ErrorKind::Unavailable, 1);
         }
-        assert!(outlet.suspects.len() <= MAX_SUSPECTS && outlet.suspects_by_age.len() <= MAX_SUSPECTS);
+        assert_eq!(outlet.suspects.len(), MAX_SUSPECTS);
     }
 
     #[test]
-    fn the_oldest_suspect_is_forgotten_only_when_there_are_more_than_are_remembered() {
+    fn of_more_suspects_than_are_remembered_each_is_charged_in_its_turn() {
+        let (mut outlet, mut moment, mut left) = (Outlet::default(), 0, 3 * i64::try_from(MAX_SUSPECTS).unwrap());
+        let mut rounds = 0;
+        let mut bad: Vec<i64> = (0..left).collect();
+        while left > 0 {
+            rounds += 1;
+            assert!(rounds < 20, "{left} are never charged");
+            bad.retain(|n| {
+                moment += 1;
+                let is_charged = outlet.failed(RowId(*n), ErrorKind::Config, moment) == Evidence::OthersAccepted;
+                if is_charged {
+                    outlet.forget(RowId(*n));
+                }
+                !is_charged
+            });
+            left = i64::try_from(bad.len()).unwrap();
+            moment += 1;
+            outlet.accepted(RowId(-1), moment);
+        }
+    }
+
+    #[test]
+    fn a_suspect_is_forgotten_for_another_one_only_when_it_did_not_fail_for_long() {
         let mut outlet = Outlet::default();
         let most = i64::try_from(MAX_SUSPECTS).unwrap();
         for n in 0..most {
             outlet.failed(RowId(n), ErrorKind::Unavailable, 1);
         }
-        assert_eq!((outlet.failures(RowId(0)), outlet.failures(RowId(most - 1))), (1, 1));
-        outlet.failed(RowId(most), ErrorKind::Unavailable, 1);
-        assert_eq!((outlet.failures(RowId(0)), outlet.failures(RowId(1)), outlet.failures(RowId(most))), (0, 1, 1));
+        outlet.failed(RowId(0), ErrorKind::Unavailable, LONGEST_SUSPECTED);
+        outlet.failed(RowId(most), ErrorKind::Unavailable, LONGEST_SUSPECTED + 1);
+        assert_eq!((outlet.failures(RowId(1)), outlet.failures(RowId(most))), (1, 0), "none is old enough");
+        outlet.failed(RowId(most), ErrorKind::Unavailable, LONGEST_SUSPECTED + most.unsigned_abs() + 1);
+        assert_eq!([0, 1, most].map(|row| outlet.failures(RowId(row))), [2, 0, 1]);
     }
 
     #[test]

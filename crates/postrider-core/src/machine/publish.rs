@@ -11,6 +11,7 @@ use super::outlet::{Outlet, Sent, Turn};
 use super::queue::Queue;
 use super::window::Entry;
 use crate::error::Error;
+use crate::message::Topic;
 use crate::row::RowId;
 use crate::seams::{Attempt, BrokerProfile, Isolation, OrderInBatch, Outgoing};
 use crate::tick::Tick;
@@ -300,19 +301,13 @@ impl Machine {
         }
         let alone = std::mem::take(&mut outlet.alone);
         alone.into_iter().for_each(|row| self.back_in_line(row, destination));
+        self.untried_first(destination);
         let row = loop {
             let Some(turn) = self.outlets[destination.get()].line.pop_front() else { break None };
-            let head = match &turn {
-                Turn::Row(row) => Some(*row),
-                Turn::Key(key) => {
-                    let queue = self.keys.queue(*key, destination);
-                    queue.and_then(|queue| {
-                        queue.in_line = false;
-                        queue.waiting.front()
-                    })
-                }
-            };
-            let head = head.filter(|row| self.is_next(*row, destination));
+            if let Turn::Key(key) = turn {
+                queue_leaves_line(self.keys.queue(key, destination));
+            }
+            let head = self.head(&turn, destination).filter(|row| self.is_next(*row, destination));
             if let Some(row) = head.filter(|row| !self.has_no_place(*row, destination)) {
                 break Some(row);
             }
@@ -336,15 +331,48 @@ impl Machine {
 
     /// Whether there are messages that could be probes there, and none of them is untried.
     pub(super) fn all_were_tried(&self, destination: DestinationIndex) -> bool {
-        let Some(outlet) = self.outlets.get(destination.get()) else { return false };
-        let queue = |key: KeySlot| self.keys.get(key)?.queues.get(destination.get())?.waiting.front();
-        let in_line = outlet.line.iter().filter_map(|turn| match turn {
+        let mut tried = self.were_tried(destination).peekable();
+        tried.peek().is_some() && tried.all(|was_tried| was_tried)
+    }
+
+    /// Of each message that could be a probe there, whether it failed there before.
+    fn were_tried(&self, destination: DestinationIndex) -> impl Iterator<Item = bool> {
+        self.outlets.get(destination.get()).into_iter().flat_map(move |outlet| {
+            let in_line = outlet.line.iter().filter_map(move |turn| self.head(turn, destination));
+            let rows = in_line.chain(outlet.alone.iter().copied()).filter(move |row| self.is_next(*row, destination));
+            rows.map(|row| outlet.failures(row) > 0)
+        })
+    }
+
+    /// What goes first when it is this one's turn.
+    fn head(&self, turn: &Turn, destination: DestinationIndex) -> Option<RowId> {
+        match turn {
             Turn::Row(row) => Some(*row),
-            Turn::Key(key) => queue(*key),
-        });
-        let mut rows =
-            in_line.chain(outlet.alone.iter().copied()).filter(|row| self.is_next(*row, destination)).peekable();
-        rows.peek().is_some() && rows.all(|row| outlet.failures(row) > 0)
+            Turn::Key(key) => self.keys.get(*key)?.queues.get(destination.get())?.waiting.front(),
+        }
+    }
+
+    /// Where a pause may be for a few messages alone, one that did not fail there goes before those that did.
+    fn untried_first(&mut self, destination: DestinationIndex) {
+        let outlet = self.outlets.get(destination.get()).filter(|outlet| outlet.longest_for_untried().is_some());
+        let Some(outlet) = outlet else { return };
+        let is_untried = |row: RowId| outlet.failures(row) == 0 && self.is_next(row, destination);
+        let place = outlet.line.iter().position(|turn| self.head(turn, destination).is_some_and(is_untried));
+        if let Some(place) = place {
+            self.outlets[destination.get()].line.rotate_left(place);
+        }
+    }
+
+    /// A message came into line last. Where a pause says nothing of it, it is tried soon.
+    pub(super) fn hurry(&mut self, row: RowId, destination: DestinationIndex, topic: &Topic) {
+        let Some(outlet) = self.outlets.get_mut(destination.get()).filter(|outlet| outlet.pause.is_some()) else {
+            return;
+        };
+        outlet.hurry(self.latest, topic);
+        let is_untried = outlet.failures(row) == 0;
+        if is_untried && self.is_next(row, destination) {
+            self.outlets[destination.get()].hurry_untried(self.latest);
+        }
     }
 
     fn back_in_line(&mut self, row: RowId, destination: DestinationIndex) {
@@ -414,7 +442,9 @@ impl Machine {
     }
 
     pub(super) fn pause(&mut self, now: Tick, destination: DestinationIndex, error: &Error) {
-        let longest = self.settings.max_pause;
+        let for_untried = self.outlets.get(destination.get()).and_then(Outlet::longest_for_untried);
+        let for_untried = for_untried.filter(|_| self.were_tried(destination).any(|was_tried| !was_tried));
+        let longest = for_untried.map_or(self.settings.max_pause, |longest| longest.min(self.settings.max_pause));
         let Some(outlet) = self.outlets.get_mut(destination.get()) else { return };
         let text = error.story_and_advice();
         if outlet.pause(now, error.kind(), &text, error.delay(), longest, &mut self.jitter) {
@@ -442,6 +472,7 @@ impl Machine {
         if self.settings.destinations_of_routes().without(paused).is_empty() {
             if self.settings.ordering != Ordering::Everything {
                 self.shed_hot_keys(paused);
+                self.shed_topics(paused);
             }
             return;
         }
@@ -476,6 +507,33 @@ impl Machine {
         let share = (self.settings.window_rows / KEYS_AT_LEAST).max(1);
         for destination in paused.iter() {
             for row in self.keys.beyond_share(destination, share) {
+                self.park(row, destination);
+                self.resolve(row);
+            }
+        }
+    }
+
+    /// The same of topics that met a wrong setting, beyond half of the window: a message of another one must be able to come,
+    /// and end the pause.
+    fn shed_topics(&mut self, paused: Destinations) {
+        for destination in paused.iter() {
+            let outlet = &mut self.outlets[destination.get()];
+            if !outlet.topics.are_known() {
+                continue;
+            }
+            let is_of_one = |entry: &Entry| {
+                let message = entry.message.as_ref().filter(|_| entry.waiting.contains(destination));
+                message.is_some_and(|message| outlet.topics.met(&message.topic))
+            };
+            let mut rows: Vec<RowId> =
+                self.window.iter().filter(|(_, entry)| is_of_one(entry)).map(|(row, _)| row).collect();
+            rows.sort_unstable();
+            let left = rows.split_off(rows.len().min(self.settings.window_rows / 2));
+            let Some(first) = left.first() else { continue };
+            let stays = |row: &RowId| row < first || left.binary_search(row).is_err();
+            outlet.line.retain(|turn| !matches!(turn, Turn::Row(row) if !stays(row)));
+            outlet.alone.retain(stays);
+            for row in left {
                 self.park(row, destination);
                 self.resolve(row);
             }

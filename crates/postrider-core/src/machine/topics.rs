@@ -25,6 +25,16 @@ impl Topics {
         }
     }
 
+    /// Whether messages of this topic failed for the setting, or had their turn.
+    pub(super) fn met(&self, topic: &Topic) -> bool {
+        self.failed.contains(topic)
+    }
+
+    /// Whether the pause has to do with topics.
+    pub(super) fn are_known(&self) -> bool {
+        !self.failed.is_empty()
+    }
+
     /// A message came; whether it is the first of a topic of which the pause says nothing.
     pub(super) fn came(&mut self, topic: &Topic) -> bool {
         let is_known = self.failed.contains(topic) || self.others.contains(topic);

@@ -368,6 +368,19 @@ impl<K: Kinds> Writing<K> {
         self.processing.protocol.steps.get(self.processing.at).copied()
     }
 
+    /// The same, where the entry of the message has this attempt: where ids go by age, the age of one whose outputs were sent
+    /// begins then.
+    #[must_use]
+    pub fn at(mut self, attempt: K::Attempt) -> Self {
+        let id = self.id().clone();
+        self.document
+            .entries
+            .iter_mut()
+            .filter(|entry| entry.id == id)
+            .for_each(|entry| entry.attempt = attempt.clone());
+        self
+    }
+
     /// It is written, as this version.
     pub fn written(mut self, version: K::Version) -> Effect<K> {
         self.processing.document = self.document;

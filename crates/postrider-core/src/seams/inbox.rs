@@ -19,7 +19,8 @@ pub struct Forgotten {
 /// The inbox in numbers, without counting its table.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct InboxStatus {
-    /// What was handled before is forgotten, and what comes from then is refused; none where nothing was forgotten yet.
+    /// A message whose id is from before is refused, unless it is recorded: what is forgotten is from before. None where
+    /// nothing was forgotten yet.
     pub since: Option<Timestamp>,
     /// The consumers of the newest records and of the refused messages, by name.
     pub consumers: Vec<ConsumerStatus>,

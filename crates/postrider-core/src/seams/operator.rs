@@ -403,7 +403,7 @@ pub trait Operator: Send + Debug {
     async fn check(&mut self) -> Result<Vec<Finding>>;
 
     /// Forgets what the inbox remembers of messages that were handled longer ago than `keep`, and nothing else: up to
-    /// `limit` records of each kind, or partitions as a whole.
+    /// `limit` records of each kind; where it drops partitions as a whole, of messages whose ids were made longer ago.
     ///
     /// # Errors
     /// `Config` from a store that keeps no inbox, and where a right is missing.

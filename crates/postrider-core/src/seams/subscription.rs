@@ -185,7 +185,7 @@ pub trait Subscription: Send + Sync + Debug {
     /// `Unavailable` or `Config`, with what to do.
     async fn check(&self) -> Result<Vec<Finding>>;
 
-    /// Leaves: what was taken and is not over goes to others.
+    /// Leaves: what was taken and is not over goes to others, and acknowledging it may fail. Dropping it leaves too.
     async fn close(&self);
 }
 

@@ -32,7 +32,8 @@ pub(super) fn verdict(service: Service, condition: Condition<'_>, fate: Fate, er
         (Fate::Lost, _) => Verdict::Doubtful,
         (Fate::Answered(200..300), _) => Verdict::Unknown,
         (Fate::Answered(304 | 412), _) => Verdict::Refused,
-        (Fate::Answered(404), Condition::Over(_)) if !is_bucket_missing(error) => Verdict::Refused,
+        (Fate::Answered(404), Condition::Over(_)) if is_object_missing(error) => Verdict::Refused,
+        (Fate::Answered(404), _) if !is_bucket_missing(error) => Verdict::Doubtful,
         // Azure says so of a blob that exists; S3 and others of two writers at once, of whom neither may have written.
         (Fate::Answered(409), Condition::Absent) if service == Service::Azure => Verdict::Refused,
         (Fate::Answered(408 | 409 | 429), _) => Verdict::Again,
@@ -42,10 +43,21 @@ pub(super) fn verdict(service: Service, condition: Condition<'_>, fate: Fate, er
     }
 }
 
+/// Whether the service says that there is no such object. A 404 alone may be of a gateway before it that has just been
+/// started, and what is taken for missing is made, or taken for done.
+pub(super) fn is_object_missing(error: &object_store::Error) -> bool {
+    has_code(error, &["NoSuchKey", "BlobNotFound"])
+}
+
 /// Whether there is no bucket, where an object was asked for.
 pub(super) fn is_bucket_missing(error: &object_store::Error) -> bool {
+    has_code(error, &["NoSuchBucket", "ContainerNotFound"])
+}
+
+/// Whether the service names one of these codes, which no name of an object looks like.
+fn has_code(error: &object_store::Error, codes: &[&str]) -> bool {
     let text = error.to_string();
-    ["NoSuchBucket", "ContainerNotFound", "bucket does not exist"].iter().any(|word| text.contains(word))
+    codes.iter().any(|code| text.contains(&format!("<Code>{code}</Code>")))
 }
 
 /// The error of a read.
@@ -54,6 +66,7 @@ pub(super) fn reading(doing: &str, options: &ObjectOptions, error: object_store:
     let says = |word: &str| text.contains(word);
     let kind = match &error {
         _ if says("SlowDown") || says("ServerBusy") || says("status code: 429") => ErrorKind::Throttled,
+        object_store::Error::NotFound { .. } if !is_bucket_missing(&error) => ErrorKind::Unavailable,
         _ if is_network(&error) || says("status code: 5") => ErrorKind::Unavailable,
         _ => ErrorKind::Config,
     };
@@ -92,8 +105,10 @@ mod tests {
         let over = Condition::Over(&version);
         for (service, condition, fate, text, expected) in [
             (Service::S3, Condition::Absent, Fate::Answered(412), "", Verdict::Refused),
-            (Service::S3, over, Fate::Answered(404), "NoSuchKey", Verdict::Refused),
-            (Service::S3, over, Fate::Answered(404), "NoSuchBucket", Verdict::Failed(ErrorKind::Config)),
+            (Service::S3, over, Fate::Answered(404), "<Code>NoSuchKey</Code>", Verdict::Refused),
+            (Service::S3, over, Fate::Answered(404), "<Code>NoSuchBucket</Code>", Verdict::Failed(ErrorKind::Config)),
+            (Service::S3, over, Fate::Answered(404), "404 page not found", Verdict::Doubtful),
+            (Service::S3, Condition::Absent, Fate::Answered(404), "404 page not found", Verdict::Doubtful),
             (Service::S3, Condition::Absent, Fate::Answered(409), "ConditionalRequestConflict", Verdict::Again),
             (Service::Azure, Condition::Absent, Fate::Answered(409), "BlobAlreadyExists", Verdict::Refused),
             (Service::S3, over, Fate::Answered(503), "SlowDown", Verdict::Again),

@@ -14,7 +14,7 @@ use postrider_core::{
 use uuid::Uuid;
 
 use super::LIMIT;
-use super::classify::{is_bucket_missing, reading};
+use super::classify::{is_object_missing, reading};
 use super::client::{client, version};
 use super::envelope::{Content, TOMBSTONE_SIZE, content, document, tombstone};
 use super::options::{ObjectOptions, Tombstones};
@@ -53,7 +53,7 @@ impl ObjectDocuments {
     pub(super) async fn look(&self, object: &Path) -> Result<Option<(Version, Content)>> {
         let found = match self.client.get(object).await {
             Ok(found) => found,
-            Err(error @ object_store::Error::NotFound { .. }) if !is_bucket_missing(&error) => return Ok(None),
+            Err(error) if is_object_missing(&error) => return Ok(None),
             Err(error) => return Err(reading(READING, &self.options, error)),
         };
         let named = version(self.options.service, found.meta.e_tag.clone(), found.meta.version.clone());

@@ -5,7 +5,8 @@
 //! not. It may leave out what breaks a rule of the table, so values are checked before.
 //!
 //! The row of the span is locked for reading, so that a claim in an old snapshot sees how much is forgotten, and nothing is
-//! forgotten between its look and its commit.
+//! forgotten between its look and its commit. An id from before that which is recorded all the same is a repeat: it was handled
+//! late, and is kept by when that was.
 
 use postrider_core::receiving::{Advance, Numbering, made_at};
 
@@ -21,6 +22,11 @@ const TOO_OLD: &str = "select cast(oldest > ? as signed) as answer from {inbox_s
 
 /// Ids without a time.
 const FIRST_SEEN_FOREIGN: &str = "insert ignore into {inbox_foreign} (message_id, consumer) values (?, ?)";
+
+/// Asked of what is too old only. It locks the row, and so sees the last commit in every isolation; where there is none it may
+/// lock a gap, which is in the way of few: new ids are behind it.
+const IS_RECORDED: &str =
+    "select count(*) as answer from {inbox} where message_id = ? and consumer = ? lock in share mode";
 
 /// Goes on where the last message is the one before; a gap and a repeat change nothing.
 const ADVANCE_GAPLESS: &str = "\
@@ -54,9 +60,13 @@ update {inbox_span} set oldest = greatest(oldest, concat(insert(lpad(lower(hex(
        '-0000-0000-000000000000'))
  where one = 1";
 
-/// By the primary key, from its beginning.
+/// By the primary key, from its beginning. It passes over what was handled late, and counts what it deletes: a batch that is not
+/// full was the last one.
 const FORGET: &str = "\
-delete from {inbox} where message_id < (select oldest from {inbox_span} where one = 1) order by message_id, consumer limit <rows>";
+delete from {inbox}
+ where message_id < (select oldest from {inbox_span} where one = 1)
+   and seen_at < timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)) - ? * 1000
+ order by message_id, consumer limit <rows>";
 
 const FORGET_FOREIGN: &str = "\
 delete from {inbox_foreign}
@@ -77,13 +87,16 @@ pub fn first_seen(names: &Names, claim: Claim) -> Turn<Claimed> {
             _ => Turn::Done(Claimed::First),
         });
     }
-    let (too_old, id) = (names.fill(TOO_OLD), claim.id());
+    let [too_old, is_recorded] = [TOO_OLD, IS_RECORDED].map(|sql| names.fill(sql));
     let mut values = claim.values();
     values.push(claim.id());
     Turn::change(names.fill(FIRST_SEEN), values, move |inserted| match inserted {
-        0 => Turn::number(too_old, [id], |too_old| match too_old {
+        0 => Turn::number(too_old, [claim.id()], move |too_old| match too_old {
             Some(0) => Turn::Done(Claimed::Repeat),
-            _ => Turn::Done(Claimed::TooOld),
+            _ => Turn::number(is_recorded, claim.values(), |found| match found {
+                Some(1) => Turn::Done(Claimed::Repeat),
+                _ => Turn::Done(Claimed::TooOld),
+            }),
         }),
         _ => Turn::Done(Claimed::First),
     })
@@ -122,11 +135,12 @@ pub fn refuse(names: &Names, refused: Refused) -> Turn<()> {
 pub fn forget(names: &Names, round: Forget) -> Turn<Forgotten> {
     let [forget, foreign] =
         [FORGET, FORGET_FOREIGN].map(|sql| names.fill(sql).replace("<rows>", &round.at_most.to_string()));
-    Turn::change(names.fill(RAISE), [Value::Number(round.keep_ms)], move |_| {
-        Turn::change(forget, [], move |by_id| {
-            Turn::change(foreign, [Value::Number(round.keep_ms)], move |by_moment| {
-                let more = by_id.max(by_moment) >= u64::from(round.at_most);
-                Turn::Done(Forgotten { records: by_id + by_moment, partitions: 0, more })
+    let keep = Value::Number(round.keep_ms);
+    Turn::change(names.fill(RAISE), [keep.clone()], move |_| {
+        Turn::change(forget, [keep.clone()], move |with_time| {
+            Turn::change(foreign, [keep], move |without| {
+                let more = with_time.max(without) >= u64::from(round.at_most);
+                Turn::Done(Forgotten { records: with_time + without, partitions: 0, more })
             })
         })
     })

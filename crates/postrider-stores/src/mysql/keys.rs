@@ -1,7 +1,10 @@
 //! Keys of requests: what an application asks of them in its own transaction, whichever driver sends it.
 //!
-//! A key is looked at before its row is inserted: an insert that is refused locks the row for reading, and two of them that
-//! then take it over would wait for each other.
+//! A key is looked at before its row is inserted: an insert that is refused locks the row for reading, and of two of them none
+//! could then take it over. Who has the effect holds the row from its answer to its commit, and may hang there: nobody waits
+//! for it, so that a row is held before it is taken over. It is held before its answer is sent again, too: a session may read
+//! what is not committed, or what a key stood for before it was forgotten. A release looks at whose the key is first, and waits
+//! for nobody but for its own transaction, whose rollback a driver may send late.
 
 use postrider_core::Forgotten;
 
@@ -23,6 +26,13 @@ const LOOK_AGAIN: &str = "\
 select fingerprint, epoch, leased_until, timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)) as now,
        cast(status as signed) as status, headers, body
   from {idempotency} where caller = ? and operation = ? and `key` = ? lock in share mode";
+
+/// As [`LOOK_AGAIN`], without a wait. For writing, as MySQL and MariaDB have no words in common for reading: of two that are
+/// sent the same answer at once, one looks again.
+const HOLD: &str = "\
+select fingerprint, epoch, leased_until, timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)) as now,
+       cast(status as signed) as status, headers, body
+  from {idempotency} where caller = ? and operation = ? and `key` = ? for update skip locked";
 
 const TAKE_OVER: &str = "\
 update {idempotency} set epoch = ?, leased_until = timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)) + ?
@@ -48,8 +58,9 @@ delete from {idempotency}
 
 /// Whether a request may begin.
 pub fn begin(names: &Names, begin: Begin) -> Turn<Beginning> {
-    let [insert, first, look, take_over] = [INSERT, LOOK, LOOK_AGAIN, TAKE_OVER].map(|sql| names.fill(sql));
-    let texts = Texts { insert: Insert::Statement(insert), look, take_over };
+    let [insert, first, look] = [INSERT, LOOK, LOOK_AGAIN].map(|sql| names.fill(sql));
+    let [hold, take_over] = [HOLD, TAKE_OVER].map(|sql| names.fill(sql));
+    let texts = Texts { insert: Insert::Statement(insert), look, hold: Some(hold), take_over };
     keys::look(first, begin, texts)
 }
 
@@ -61,7 +72,7 @@ pub fn answer(names: &Names, answer: impl Into<Answer>) -> Turn<Option<StoredAns
 
 /// Lets the next one begin at once.
 pub fn release(names: &Names, release: Release) -> Turn<()> {
-    Turn::change(names.fill(RELEASE), release.values(), |_| Turn::Done(()))
+    keys::release(names.fill(LOOK), release, names.fill(RELEASE))
 }
 
 /// Forgets a key that was answered.

@@ -10,6 +10,7 @@ use postrider_core::{Error, ErrorKind, Result, Secret};
 use super::Names;
 use crate::History;
 use crate::encryption::{Encryption, decoded};
+use crate::parameter::called;
 
 /// What to open.
 #[derive(Clone)]
@@ -64,7 +65,10 @@ impl MysqlOptions {
                     root_certificates = Some(PathBuf::from(decoded(value).map_err(refused)?))
                 }
                 Some(("socket", value)) => socket = Some(decoded(value).map_err(refused)?),
-                _ => return Err(refused("the parameters are sslmode, sslrootcert and socket")),
+                _ => {
+                    let known = "the parameters are sslmode, sslrootcert and socket";
+                    return Err(refused(&format!("{} is unknown; {known}", called(pair))));
+                }
             }
         }
         // The parser's own error could come to quote a value; its text is not repeated.

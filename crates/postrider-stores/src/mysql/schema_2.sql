@@ -18,7 +18,7 @@ select message_id, consumer, seen_at from {inbox} where substr(message_id, 15, 1
 ;
 delete from {inbox} where substr(message_id, 15, 1) <> '7'
 ;
--- What has a lower id is forgotten.
+-- What has a lower id is forgotten, but for what was handled late.
 create table if not exists {inbox_span} (
   one    tinyint not null default 1 primary key,
   oldest char(36) character set ascii collate ascii_bin not null default '00000000-0000-0000-0000-000000000000'

@@ -67,7 +67,11 @@ pub fn refuse(names: &Names, refused: Refused) -> Turn<()> {
     Turn::change(names.fill(REFUSE), refused.values(), |_| Turn::Done(()))
 }
 
-/// Forgets what was handled longer ago than this, at most so many records of ids without a time at once.
+/// Forgets partitions of ids that were made longer ago than this, and of ids without a time what was handled longer ago, at most
+/// so many records at once.
+///
+/// Partitions go in the order of their times, and `oldest` rises to the end of each with it: no record that is left is older, and
+/// what is too old need not be looked for.
 pub fn forget(names: &Names, round: Forget) -> Turn<Forgotten> {
     let keep = names.fill(KEEP);
     let values = [Value::Number(round.at_most.into()), Value::Number(round.keep_ms)];

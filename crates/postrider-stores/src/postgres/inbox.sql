@@ -235,6 +235,21 @@ begin
   return found;
 end $begin_key$;
 
+-- Lets the next request begin with a key at once; false where it is not the caller's any more, or was answered. Whoever works on
+-- it now is not waited for, but the end of the caller's own transaction, whose rollback a driver may send late: 5 s at most (55P03).
+create or replace function {release_key}(caller text, operation text, key text, epoch bigint) returns boolean
+language plpgsql volatile set lock_timeout = '5s' as $release_key$
+begin
+  perform from {idempotency} k
+    where k.caller = $1 and k.operation = $2 and k.key = $3 and k.epoch = $4 and k.status is null;
+  if not found then
+    return false;
+  end if;
+  update {idempotency} k set leased_until = clock_timestamp()
+   where k.caller = $1 and k.operation = $2 and k.key = $3 and k.epoch = $4 and k.status is null;
+  return found;
+end $release_key$;
+
 -- These run as the owner of the tables.
 revoke all on function {inbox_ahead}(), {inbox_keep}(interval, interval), {inbox_forget}(integer) from public;
 

@@ -1,8 +1,8 @@
 //! Keys of requests: what an application asks of them in its own transaction, whichever driver sends it.
 //!
 //! A repeat ends no transaction, and waits for none that has the effect, which holds the row from its answer to its commit: a
-//! key is looked at before its row is inserted, because an insert waits (5 s at most), and what is held is not taken over, nor
-//! released.
+//! key is looked at before its row is inserted, because an insert waits (5 s at most), and what is held is not taken over. A
+//! release waits for its own transaction alone.
 
 use postrider_core::Forgotten;
 
@@ -31,12 +31,7 @@ const ANSWER: &str = "\
 update {idempotency} set status = $1::bigint::smallint, headers = $2::text, body = $3::bytea, leased_until = clock_timestamp()
  where caller = $4::text and operation = $5::text and key = $6::text and epoch = $7::bigint and status is null";
 
-const RELEASE: &str = "\
-update {idempotency} set leased_until = clock_timestamp()
- where (caller, operation, key) in (
-       select caller, operation, key from {idempotency}
-        where caller = $1::text and operation = $2::text and key = $3::text and epoch = $4::bigint and status is null
-          for update skip locked)";
+const RELEASE: &str = "select {release_key}($1::text, $2::text, $3::text, $4::bigint)::integer::bigint as answer";
 
 const FORGET_KEY: &str = "\
 delete from {idempotency} where caller = $1::text and operation = $2::text and key = $3::text and status is not null";
@@ -52,7 +47,7 @@ delete from {idempotency} k using old
 /// Whether a request may begin.
 pub fn begin(names: &Names, begin: Begin) -> Turn<Beginning> {
     let [insert, look, take_over] = [INSERT, LOOK, TAKE_OVER].map(|sql| names.fill(sql));
-    keys::look(look.clone(), begin, Texts { insert: Insert::Function(insert), look, take_over })
+    keys::look(look.clone(), begin, Texts { insert: Insert::Function(insert), look, hold: None, take_over })
 }
 
 /// Stores an answer where the key is still the caller's.
@@ -63,7 +58,7 @@ pub fn answer(names: &Names, answer: impl Into<Answer>) -> Turn<Option<StoredAns
 
 /// Lets the next one begin at once.
 pub fn release(names: &Names, release: Release) -> Turn<()> {
-    Turn::change(names.fill(RELEASE), release.values(), |_| Turn::Done(()))
+    Turn::number(names.fill(RELEASE), release.values(), |_| Turn::Done(()))
 }
 
 /// Forgets a key that was answered.

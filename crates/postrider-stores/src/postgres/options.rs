@@ -11,6 +11,7 @@ use tokio_postgres::config::{Host, SslMode};
 use super::Names;
 use crate::History;
 use crate::encryption::{Encryption, decoded};
+use crate::parameter::called;
 
 /// What stands between the relay and the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,9 +66,7 @@ impl PostgresOptions {
             }
         }
         let plain = if rest.is_empty() { base.to_owned() } else { format!("{base}?{}", rest.join("&")) };
-        // The parser's own error quotes no value, but it could come to; its text is not repeated.
-        let mut config: Config =
-            plain.parse().map_err(|_| refused("expected postgres://user:password@host:port/database?name=value"))?;
+        let mut config: Config = plain.parse().map_err(|_| unreadable(base, &rest))?;
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
             return Err(refused("expected a host, as in postgres://user@localhost/database"));
         }
@@ -142,6 +141,19 @@ fn refused(expected: &str) -> Error {
     Error::new(ErrorKind::Config, format!("the URL of the PostgreSQL store cannot be read: {expected}"))
 }
 
+/// The parser's own error quotes no value, but it could come to; its text is not repeated.
+fn unreadable(base: &str, parameters: &[&str]) -> Error {
+    let is_read = |url: &str| url.parse::<Config>().is_ok();
+    let unknown = || parameters.iter().find(|pair| !is_read(&format!("{base}?{pair}")));
+    match is_read(base).then(unknown).flatten() {
+        Some(pair) => {
+            let other = "leave out what is meant for another driver or a pooler";
+            refused(&format!("{} is unknown, or its value cannot be read; {other}", called(pair)))
+        }
+        None => refused("expected postgres://user:password@host:port/database?name=value"),
+    }
+}
+
 fn loopback(config: &Config) -> bool {
     let local = |host: &Host| match host {
         Host::Tcp(name) => name == "localhost" || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback()),
@@ -209,6 +221,21 @@ mod tests {
             let error = PostgresOptions::new(url).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Config, "{url}");
             assert!(!error.story().contains("hunter2"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_parameter_of_another_driver_is_named_where_the_rest_can_be_read() {
+        for (url, named) in [
+            ("postgres://u@h/d?connect_timeout=3&statement-cache-capacity=0", Some("statement-cache-capacity")),
+            ("postgres://u@h/d?schema=public", Some("schema")),
+            ("postgres://u@h/d?connect_timeout=soon", Some("connect_timeout")),
+            ("postgres://u:hunter@h:port/d?two=2", None),
+        ] {
+            let told = PostgresOptions::new(url).unwrap_err().story();
+            assert_eq!(told.contains("is unknown, or its value cannot be read"), named.is_some(), "{told}");
+            assert!(named.is_none_or(|name| told.contains(&format!("the parameter {name:?}"))), "{told}");
+            assert!(!told.contains("two"), "{told}");
         }
     }
 

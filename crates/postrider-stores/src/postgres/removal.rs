@@ -22,7 +22,8 @@ begin
                where n.nspname = '<schema>' and p.proname in (
                  '<prefix>enqueue', '<prefix>uuid7', '<prefix>first_seen', '<prefix>begin_key', '<prefix>inbox_advance',
                  '<prefix>inbox_ahead', '<prefix>inbox_bound', '<prefix>inbox_floor', '<prefix>inbox_forget',
-                 '<prefix>inbox_keep', '<prefix>inbox_partitions', '<prefix>issue_token', '<prefix>take_token')
+                 '<prefix>inbox_keep', '<prefix>inbox_partitions', '<prefix>issue_token', '<prefix>take_token',
+                 '<prefix>release_key')
   loop
     execute 'drop function ' || form;
   end loop;

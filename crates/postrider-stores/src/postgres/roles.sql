@@ -51,7 +51,8 @@ grant execute on function {uuid7}(), {issue_token}(text, uuid),
                           {enqueue}(text, text, bytea, json, text, json, timestamptz, timestamptz, uuid) to postrider_writer;
 grant execute on function {first_seen}(text, uuid), {inbox_bound}(timestamptz), {take_token}(text, uuid),
                           {inbox_advance}(text, text, bigint, bigint, boolean),
-                          {begin_key}(text, text, text, bytea, bigint, interval) to postrider_receiver;
+                          {begin_key}(text, text, text, bytea, bigint, interval),
+                          {release_key}(text, text, text, bigint) to postrider_receiver;
 
 -- The administrator is an operator with the relay's rights who may also enqueue from the shell. Migrations are run by
 -- the owner of the tables.

@@ -1,7 +1,8 @@
 //! The inbox: what an application asks in its own transaction, whichever driver sends it.
 //!
 //! A claim inserts first, and asks why only where nothing was inserted. SQLite has one writer: whoever inserted sees
-//! everything that was committed, and nobody else can change it before the end of the transaction.
+//! everything that was committed, and nobody else can change it before the end of the transaction. An id that is older than what
+//! is remembered and recorded all the same is a repeat: it was handled late, and is kept by when that was.
 
 use postrider_core::receiving::{Advance, Numbering, made_at};
 
@@ -17,6 +18,9 @@ const TOO_OLD: &str = r#"select oldest > ?1 as answer from "{p}inbox_span""#;
 /// Ids without a time.
 const FIRST_SEEN_FOREIGN: &str =
     r#"insert into "{p}inbox_foreign" (message_id, consumer) values (?1, ?2) on conflict do nothing"#;
+
+/// Asked of what is too old only.
+const IS_RECORDED: &str = r#"select count(*) as answer from "{p}inbox" where message_id = ?1 and consumer = ?2"#;
 
 /// Goes on where the last message is the one before; a gap and a repeat change nothing.
 const ADVANCE_GAPLESS: &str = r#"update "{p}inbox_cursor" set sequence = ?4
@@ -42,10 +46,13 @@ const RAISE: &str = r#"update "{p}inbox_span" set oldest = max(oldest, (
   select printf('%08x-%04x-0000-0000-000000000000', m.at >> 16, m.at & 65535)
     from (select max(cast(round((julianday('now') - 2440587.5) * 86400000) as integer) - ?1, 0) as at) m))"#;
 
-/// By the primary key, from its beginning.
+/// By the primary key, from its beginning. It passes over what was handled late, and counts what it deletes: a batch that is not
+/// full was the last one.
 const FORGET: &str = r#"delete from "{p}inbox" where (message_id, consumer) in (
-  select message_id, consumer from "{p}inbox" where message_id < (select oldest from "{p}inbox_span")
-   order by message_id, consumer limit ?1)"#;
+  select message_id, consumer from "{p}inbox"
+   where message_id < (select oldest from "{p}inbox_span")
+     and seen_at < (cast(round((julianday('now') - 2440587.5) * 86400000) as integer) - ?1) * 1000
+   order by message_id, consumer limit ?2)"#;
 
 const FORGET_FOREIGN: &str = r#"delete from "{p}inbox_foreign" where (message_id, consumer) in (
   select message_id, consumer from "{p}inbox_foreign"
@@ -64,11 +71,14 @@ pub fn first_seen(prefix: &str, claim: Claim) -> Turn<Claimed> {
             _ => Turn::Done(Claimed::First),
         });
     }
-    let (too_old, id) = (named(TOO_OLD, prefix), claim.id());
+    let [too_old, is_recorded] = [TOO_OLD, IS_RECORDED].map(|sql| named(sql, prefix));
     Turn::change(named(FIRST_SEEN, prefix), claim.values(), move |inserted| match inserted {
-        0 => Turn::number(too_old, [id], |too_old| match too_old {
+        0 => Turn::number(too_old, [claim.id()], move |too_old| match too_old {
             Some(0) => Turn::Done(Claimed::Repeat),
-            _ => Turn::Done(Claimed::TooOld),
+            _ => Turn::number(is_recorded, claim.values(), |found| match found {
+                Some(1) => Turn::Done(Claimed::Repeat),
+                _ => Turn::Done(Claimed::TooOld),
+            }),
         }),
         _ => Turn::Done(Claimed::First),
     })
@@ -101,12 +111,12 @@ pub fn refuse(prefix: &str, refused: Refused) -> Turn<()> {
 /// Forgets what was handled longer ago than this, at most so many records of either kind at once.
 pub fn forget(prefix: &str, round: Forget) -> Turn<Forgotten> {
     let (forget, foreign) = (named(FORGET, prefix), named(FORGET_FOREIGN, prefix));
-    let rows = Value::Number(round.at_most.into());
-    Turn::change(named(RAISE, prefix), [Value::Number(round.keep_ms)], move |_| {
-        Turn::change(forget, [rows.clone()], move |by_id| {
-            Turn::change(foreign, [Value::Number(round.keep_ms), rows], move |by_moment| {
-                let more = by_id.max(by_moment) >= u64::from(round.at_most);
-                Turn::Done(Forgotten { records: by_id + by_moment, partitions: 0, more })
+    let (keep, rows) = (Value::Number(round.keep_ms), Value::Number(round.at_most.into()));
+    Turn::change(named(RAISE, prefix), [keep.clone()], move |_| {
+        Turn::change(forget, [keep.clone(), rows.clone()], move |with_time| {
+            Turn::change(foreign, [keep, rows], move |without| {
+                let more = with_time.max(without) >= u64::from(round.at_most);
+                Turn::Done(Forgotten { records: with_time + without, partitions: 0, more })
             })
         })
     })

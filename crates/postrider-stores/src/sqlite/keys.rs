@@ -41,7 +41,7 @@ const FORGET: &str = r#"delete from "{p}idempotency" where (caller, operation, k
 /// Whether a request may begin.
 pub fn begin(prefix: &str, begin: Begin) -> Turn<Beginning> {
     let [insert, look, take_over] = [INSERT, LOOK, TAKE_OVER].map(|sql| named(sql, prefix));
-    keys::insert(begin, Texts { insert: Insert::Statement(insert), look, take_over })
+    keys::insert(begin, Texts { insert: Insert::Statement(insert), look, hold: None, take_over })
 }
 
 /// Stores an answer where the key is still the caller's.

@@ -23,7 +23,7 @@ insert into "{p}inbox_foreign" (message_id, consumer, seen_at)
 select lower(message_id), consumer, seen_at from "{p}inbox_before" where substr(message_id, 15, 1) <> '7';
 drop table "{p}inbox_before";
 
--- What has a lower id is forgotten.
+-- What has a lower id is forgotten, but for what was handled late.
 create table "{p}inbox_span" (
   one integer primary key check (one = 1),
   oldest text not null

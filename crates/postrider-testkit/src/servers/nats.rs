@@ -132,21 +132,31 @@ impl NatsServer {
         self.ready().await
     }
 
-    /// Changes the further lines of the configuration and lets the running server read them.
+    /// Changes the further lines of the configuration, lets the running server read them, and returns when they are in force:
+    /// while it reads them, JetStream may be nowhere for a moment.
     ///
     /// # Errors
-    /// When the server can't be told.
+    /// When the server can't be told, or does not take them.
     pub fn reload(&mut self, extra: &str) -> Result<(), ServerError> {
         self.options.extra = extra.to_owned();
         self.folder.write("nats.conf", &config(&self.folder, self.port, &self.options))?;
         let doing = "telling nats-server to read its configuration";
         let pid = self.process.pid().ok_or_else(|| ServerError::failed(doing, "it does not run"))?;
+        let reloads = |process: &Process| process.log().matches("Reloaded server configuration").count();
+        let before = reloads(&self.process);
         let told = Command::new(&self.program).arg("--signal").arg(format!("reload={pid}")).output();
         let told = told.map_err(|error| ServerError::failed(doing, error))?;
-        if told.status.success() {
-            return Ok(());
+        if !told.status.success() {
+            return Err(ServerError::failed(doing, String::from_utf8_lossy(&told.stderr)));
         }
-        Err(ServerError::failed(doing, String::from_utf8_lossy(&told.stderr)))
+        let until = Instant::now() + Duration::from_secs(20);
+        while reloads(&self.process) == before {
+            if Instant::now() >= until {
+                return Err(ServerError::Failed { doing: doing.to_owned(), log: self.process.log_end() });
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
     }
 
     async fn ready(&mut self) -> Result<(), ServerError> {

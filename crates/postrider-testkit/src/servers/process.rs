@@ -350,9 +350,14 @@ impl Process {
         ServerError::Failed { doing: format!("{doing} ({})", self.recipe.program.display()), log: self.log_end() }
     }
 
+    /// Everything that it wrote so far.
+    pub fn log(&self) -> String {
+        fs::read(&self.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+    }
+
     /// The last 2,000 characters of its log.
     pub fn log_end(&self) -> String {
-        let text = fs::read(&self.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+        let text = self.log();
         let skip = text.chars().count().saturating_sub(2000);
         text.chars().skip(skip).collect()
     }

@@ -124,13 +124,14 @@ impl IdempotencyKeys {
 
     /// Says inside `tx` what to do with a request, and takes it for `lease` where it is to be worked on.
     ///
-    /// Commit `tx` before the work, so that others see who works; it waits for nobody's work. Another request with the key,
-    /// told by its `fingerprint`, is a [`Begun::Mismatch`] whatever became of the first. The lease is measured by the clock
-    /// of the database, 7 days at most.
+    /// Commit `tx` before the work, so that others see who works. It does not wait for who has the effect and is about to
+    /// commit its answer, except on SQLite, which has one writer, and on MySQL in a transaction that is SERIALIZABLE or whose
+    /// snapshot is older than the key. Another request with the key, told by its `fingerprint`, is a [`Begun::Mismatch`]
+    /// whatever became of the first. The lease is measured by the clock of the database, 7 days at most.
     ///
     /// # Errors
-    /// [`Contended`](InboxError::Contended) when another one takes the key or answers it in this moment: roll back, and
-    /// begin again.
+    /// [`Contended`](InboxError::Contended) when another one takes the key or answers it in this moment, or, on MySQL, is sent
+    /// its answer: roll back, and begin again.
     pub fn begin<T: Receive>(
         &self,
         tx: T,
@@ -181,7 +182,9 @@ impl IdempotencyKeys {
     /// Lets the request begin again at once, inside `tx`: for a request whose effect is known to be rolled back.
     ///
     /// Where that is not known, such as after a commit whose answer was lost, the lease is to end by itself. It changes
-    /// nothing where the request was answered, or is another one's.
+    /// nothing where the request was answered, or is another one's, for whose work it does not wait. Where the rolled back
+    /// transaction is still open, since its driver sends the rollback late, it waits for its end: 5 s at most on PostgreSQL,
+    /// `innodb_lock_wait_timeout` on MySQL.
     ///
     /// # Errors
     /// As for any statement.

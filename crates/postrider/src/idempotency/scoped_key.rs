@@ -25,8 +25,7 @@ impl ScopedKey {
     /// # Errors
     /// [`Invalid`](InboxError::Invalid) says what breaks which limit.
     pub fn new(caller: &str, operation: &str, key: &str) -> Result<Self, InboxError> {
-        let (caller, operation) = (name("the caller", caller)?, name("the operation", operation)?);
-        Ok(Self(KeyName { caller, operation, key: unquoted(key)? }))
+        Scope::new(caller, operation)?.key(key)
     }
 
     /// The key, without quotes.
@@ -36,6 +35,25 @@ impl ScopedKey {
 
     pub(super) fn name(&self) -> KeyName {
         self.0.clone()
+    }
+}
+
+/// A caller and an operation, within which keys count.
+#[derive(Debug)]
+pub(super) struct Scope {
+    caller: String,
+    operation: String,
+}
+
+impl Scope {
+    pub(super) fn new(caller: &str, operation: &str) -> Result<Self, InboxError> {
+        Ok(Self { caller: name("the caller", caller)?, operation: name("the operation", operation)? })
+    }
+
+    /// The key that is sent as this text.
+    pub(super) fn key(self, sent: &str) -> Result<ScopedKey, InboxError> {
+        let Self { caller, operation } = self;
+        Ok(ScopedKey(KeyName { caller, operation, key: unquoted(sent)? }))
     }
 }
 

@@ -13,9 +13,7 @@ use serde_json::Value;
 use uuid::{Builder, Uuid};
 
 use super::output::Output;
-
-/// The format of the documents that are written.
-const FORMAT: u32 = 1;
+use super::records::{FORMAT, format_of};
 
 /// What ids, states and versions are in a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -102,11 +100,6 @@ struct WireEntry {
     tokens: Option<Vec<Uuid>>,
 }
 
-#[derive(Deserialize)]
-struct Peek {
-    format: Option<u32>,
-}
-
 /// How documents of one consumer are read and written.
 #[derive(Debug, Clone)]
 pub(super) struct Format {
@@ -133,16 +126,8 @@ impl Format {
     pub(super) fn read(&self, json: &[u8]) -> Result<Document<Json>> {
         let refused = |text: String| Error::new(ErrorKind::Config, text);
         let unreadable = |error| refused("the document is no entity of a processor".to_owned()).because(error);
-        match serde_json::from_slice::<Peek>(json).map_err(unreadable)?.format {
-            Some(FORMAT) => {}
-            Some(format) if format > FORMAT => {
-                let text = format!(
-                    "the document has format {format}, and this program knows formats up to {FORMAT}: a newer Postrider wrote \
-                     it; upgrade this one"
-                );
-                return Err(refused(text));
-            }
-            _ => return Err(refused("the document is no entity of a processor: it has no format".to_owned())),
+        if format_of(json, "the document", unreadable)? != Some(FORMAT) {
+            return Err(refused("the document is no entity of a processor: it has no format".to_owned()));
         }
         let wire: Wire = serde_json::from_slice(json).map_err(unreadable)?;
         if wire.consumer != self.consumer {

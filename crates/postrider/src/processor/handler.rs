@@ -5,7 +5,7 @@ use std::fmt;
 use std::future::Future;
 
 use postrider_core::receiving::made_at;
-use postrider_core::{Invalid, Message, MessageId};
+use postrider_core::{Invalid, Message, MessageId, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
@@ -73,20 +73,21 @@ impl Outputs {
     /// Sends a message when the state is committed, in the order of the calls; with `deliver_at` not before that moment.
     ///
     /// Its id becomes one that is the same whenever the handler runs for the message that it handles: made of the consumer,
-    /// that message's id and the number of the call. It has the time of the message that is handled, where that has one, so
-    /// a receiver's window counts from there. What the message says of retries is the relay's, and not used.
+    /// that message's id and the number of the call. It has the time of the message that is handled, where that has one, or
+    /// the later one of `deliver_at`: a receiver's window counts from there, and is not over before the message can come.
+    /// What the message says of retries is the relay's, and not used.
     ///
     /// # Errors
     /// When the message breaks a limit of [`Message`]; nothing was taken then.
     pub fn send(&mut self, message: Message) -> Result<MessageId, Invalid> {
-        let id = self.id(self.messages.len());
+        let id = self.id(self.messages.len(), message.deliver_at);
         let message = message.id(id.0);
         message.validate()?;
         self.messages.push(message);
         Ok(id)
     }
 
-    fn id(&self, number: usize) -> MessageId {
+    fn id(&self, number: usize, deliver_at: Option<Timestamp>) -> MessageId {
         let mut hash = Sha256::new();
         hash.update(self.cause.0.as_bytes());
         hash.update(u64::try_from(number).unwrap_or(u64::MAX).to_be_bytes());
@@ -97,6 +98,7 @@ impl Outputs {
         let Some(at) = made_at(self.cause) else { return MessageId(Builder::from_custom_bytes(bytes).into_uuid()) };
         let mut random = [0; 10];
         random.copy_from_slice(&hash[..10]);
+        let at = deliver_at.map_or(at, |leaves| leaves.max(at));
         let milliseconds = u64::try_from(at.0 / 1_000).unwrap_or_default();
         MessageId(Builder::from_unix_timestamp_millis(milliseconds, &random).into_uuid())
     }
@@ -131,6 +133,17 @@ mod tests {
         assert!(ids("billing", cause).iter().all(|id| made_at(*id) == made_at(cause)));
         let timeless = MessageId(Uuid::from_u128(7));
         assert!(ids("billing", timeless).iter().all(|id| id.0.get_version_num() == 8));
+    }
+
+    #[test]
+    fn an_output_that_leaves_later_has_that_time() {
+        let cause = MessageId::fresh();
+        let mut out = Outputs::of("billing".to_owned(), cause);
+        let made = made_at(cause).unwrap();
+        for (leaves, expected) in [(made.0 + 8_000_000, made.0 + 8_000_000), (made.0 - 8_000_000, made.0)] {
+            let id = out.send(Message::new("t", "x").deliver_at(Timestamp(leaves))).unwrap();
+            assert_eq!(made_at(id), Some(Timestamp(expected)));
+        }
     }
 
     #[test]

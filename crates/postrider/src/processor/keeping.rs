@@ -9,7 +9,7 @@ use super::handler::Handler;
 use super::memory::Memory;
 use super::processed::Processed;
 use super::running::Processor;
-use super::tokens::{Owner, Tokens};
+use super::tokens::{Left, Owner, Tokens};
 
 /// How many due documents are asked for at once.
 const PAGE: usize = 200;
@@ -25,7 +25,7 @@ pub struct Kept {
     pub forgotten: u64,
     /// Tokens that were deleted, because the attempts that made them were not committed.
     pub swept: u64,
-    /// Entities that could not be finished now, each by its name, with why.
+    /// Entities that could not be finished now, and known ids and tokens that could not be read, each by its name, with why.
     pub stuck: Vec<(String, Error)>,
 }
 
@@ -37,7 +37,8 @@ impl<H: Handler> Processor<H> {
     /// reads every entity.
     ///
     /// # Errors
-    /// When the store does not say what is due. What one entity is in the way of is in [`Kept::stuck`].
+    /// When the store fails or does not say what is due. What is in the way of one entity, or of one record, is in
+    /// [`Kept::stuck`].
     pub async fn keep_up(&self) -> Result<Kept> {
         let now = self.clock.now();
         let (mut kept, mut after) = (Kept::default(), None);
@@ -55,7 +56,7 @@ impl<H: Handler> Processor<H> {
         }
         match &self.memory {
             Memory::InDocument => {}
-            Memory::KnownIds(known) => kept.forgotten = known.forget(&self.format.consumer, now).await?,
+            Memory::KnownIds(known) => known.forget(&self.format.consumer, now, &mut kept).await?,
             Memory::Tokens(tokens) => self.sweep(tokens, now, &mut kept).await?,
         }
         Ok(kept)
@@ -87,7 +88,9 @@ impl<H: Handler> Processor<H> {
     async fn sweep(&self, tokens: &Tokens, now: Timestamp, kept: &mut Kept) -> Result<()> {
         let mut after = None;
         loop {
-            let (left, last) = tokens.left(&self.format.consumer, now, after.as_ref(), PAGE).await?;
+            let Left { tokens: left, unreadable, last } =
+                tokens.left(&self.format.consumer, now, after.as_ref(), PAGE).await?;
+            kept.stuck.extend(unreadable);
             for (token, owner) in left {
                 match self.sweep_one(tokens, token, &owner).await {
                     Ok(Swept::Deleted) => kept.swept += 1,

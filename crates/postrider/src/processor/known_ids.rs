@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::try_join_all;
+use futures_util::future::join_all;
 use postrider_core::receiving::{Known, made_at};
 use postrider_core::{
     Collection, DocumentKey, DocumentStore, Error, ErrorKind, Invalid, MessageId, Result, Stored, Timestamp, WriteError,
@@ -11,8 +11,9 @@ use postrider_core::{
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::keeping::Kept;
 use super::memory::Asked;
-use super::records::{FORMAT, draft, key, read};
+use super::records::{FORMAT, draft, is_of_the_record, key, read};
 
 /// How many due ids are asked for at once.
 const PAGE: usize = 500;
@@ -92,24 +93,38 @@ impl KnownIds {
         }
     }
 
-    /// Forgets what was handled longer ago than it is kept: how many ids.
+    /// Forgets what was handled longer ago than it is kept.
     ///
-    /// The floor rises before the first id goes.
+    /// The floor rises before the first id goes. What cannot be read stays, and is told.
     ///
     /// # Errors
     /// When the store fails; what was forgotten until then is forgotten.
-    pub(super) async fn forget(&self, consumer: &str, now: Timestamp) -> Result<u64> {
+    pub(super) async fn forget(&self, consumer: &str, now: Timestamp, kept: &mut Kept) -> Result<()> {
         let since = now.0.saturating_sub(micros(self.keep));
-        let Some(floor) = self.raise(consumer, since).await? else { return Ok(0) };
-        let (mut forgotten, mut after) = (0, None);
+        let floor = match self.raise(consumer, since).await {
+            Ok(Some(floor)) => floor,
+            Ok(None) => return Ok(()),
+            Err(error) if is_of_the_record(&error) => {
+                kept.stuck.push((floor_name(consumer), error));
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        let mut after = None;
         loop {
             let page = self.store.due(&self.collection, now, after.as_ref(), PAGE).await?;
             for keys in page.chunks(AT_ONCE) {
-                let gone = try_join_all(keys.iter().map(|key| self.forget_one(consumer, key, floor))).await?;
-                forgotten += gone.into_iter().map(u64::from).sum::<u64>();
+                let gone = join_all(keys.iter().map(|key| self.forget_one(consumer, key, floor))).await;
+                for (key, gone) in keys.iter().zip(gone) {
+                    match gone {
+                        Ok(gone) => kept.forgotten += u64::from(gone),
+                        Err(error) if is_of_the_record(&error) => kept.stuck.push((key.name().to_owned(), error)),
+                        Err(error) => return Err(error),
+                    }
+                }
             }
             if page.len() < PAGE {
-                return Ok(forgotten);
+                return Ok(());
             }
             after = page.into_iter().next_back();
         }
@@ -166,8 +181,12 @@ impl KnownIds {
     }
 
     fn floor_key(&self, consumer: &str) -> Result<DocumentKey> {
-        key(&self.collection, &format!("floor@{consumer}"))
+        key(&self.collection, &floor_name(consumer))
     }
+}
+
+fn floor_name(consumer: &str) -> String {
+    format!("floor@{consumer}")
 }
 
 /// The id that a key is of, where it is this consumer's.

@@ -1,14 +1,15 @@
 //! One delivery, step by step.
 
+use std::any::Any;
 use std::fmt;
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures_util::FutureExt as _;
 use postrider_core::receiving::{
     Checking, Creating, Disposition, Document, Effect, Handling, Lapse, Loading, Mark, Marking, Outputs as Stored,
-    Processing, Publishing, Writing,
+    Processing, Publishing, Step, Writing,
 };
 use postrider_core::{
     Collection, DocumentKey, DocumentStore, Draft, Error, ErrorKind, MessageId, Result, Revision, TOKEN_HEADER,
@@ -34,6 +35,9 @@ use crate::last_words::last_words;
 const TRIES: u32 = 8;
 /// How long it waits before that, at first; twice as long each time.
 const PAUSE: Duration = Duration::from_millis(2);
+
+/// The levels that a state may have: a reader of JSON refuses the 128th, and the document around the state is one.
+const DEEPEST: usize = 126;
 
 /// Handles messages, each with one effect on its entity, however often it is delivered.
 ///
@@ -85,7 +89,11 @@ impl<H: Handler> Processor<H> {
     /// What an earlier message of the entity left unfinished is finished first. Dropped at any point, it leaves a message that
     /// is finished by its next delivery.
     pub async fn process(&self, delivery: &Delivery) -> Processed {
-        let key = match DocumentKey::new(&self.collection, self.handler.entity(delivery).as_str()) {
+        let entity = match catch_unwind(AssertUnwindSafe(|| self.handler.entity(delivery))) {
+            Ok(entity) => entity,
+            Err(panic) => return Processed::Failed(panicked(panic.as_ref()).into()),
+        };
+        let key = match DocumentKey::new(&self.collection, entity.as_str()) {
             Ok(key) => key,
             Err(invalid) => return Processed::Failed(invalid.into()),
         };
@@ -177,13 +185,32 @@ fn read<S: DeserializeOwned + Default>(state: Value) -> std::result::Result<S, s
 
 /// A state as it is to be kept. JSON has no place for some values, such as a float that is not a number: what could not be
 /// read again must not be committed, because no later message of the entity could be handled.
-fn written<S: Serialize + DeserializeOwned>(state: &S) -> std::result::Result<Value, String> {
-    let unfit = |error| format!("the state that the handler left cannot be kept as JSON: {error}");
-    let json = serde_json::to_value(state).map_err(unfit)?;
+fn written<S: Serialize + DeserializeOwned + Default>(state: &S) -> std::result::Result<Value, String> {
+    let unfit = |error: &dyn fmt::Display| format!("the state that the handler left cannot be kept as JSON: {error}");
+    let json = serde_json::to_value(state).map_err(|error| unfit(&error))?;
+    if is_deeper(&json, DEEPEST) {
+        return Err(unfit(&format_args!("it is nested more than {DEEPEST} levels deep")));
+    }
     if !json.is_null() {
-        S::deserialize(&json).map_err(unfit)?;
+        S::deserialize(&json).map_err(|error| unfit(&error))?;
+    } else if !serde_json::to_value(S::default()).map_err(|error| unfit(&error))?.is_null() {
+        return Err(unfit(&"it became null, which is read as the default"));
     }
     Ok(json)
+}
+
+/// Whether arrays and objects stand in each other more than so many levels deep.
+fn is_deeper(json: &Value, levels: usize) -> bool {
+    let Some(left) = levels.checked_sub(1) else { return json.is_array() || json.is_object() };
+    match json {
+        Value::Array(list) => list.iter().any(|inner| is_deeper(inner, left)),
+        Value::Object(map) => map.values().any(|inner| is_deeper(inner, left)),
+        _ => false,
+    }
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> String {
+    format!("the handler panicked: {}", last_words(panic))
 }
 
 fn not_its_state(key: &DocumentKey) -> String {
@@ -263,12 +290,14 @@ impl<H: Handler> Walk<'_, H> {
     ) -> std::result::Result<(Value, Vec<postrider_core::Message>), Box<dyn std::error::Error + Send + Sync>> {
         let mut state: H::State = read(state).map_err(|error| format!("{}: {error}", not_its_state(self.key)))?;
         let mut out = Outputs::of(self.processor.format.consumer.clone(), delivery.id());
-        let running = AssertUnwindSafe(self.processor.handler.handle(&mut state, delivery, &mut out)).catch_unwind();
+        // It may panic before there is a future of it.
+        let running = async { self.processor.handler.handle(&mut state, delivery, &mut out).await };
+        let running = AssertUnwindSafe(running).catch_unwind();
         let limit = self.processor.handler_timeout;
         match tokio::time::timeout(limit, running).await {
             Ok(Ok(Ok(()))) => {}
             Ok(Ok(Err(error))) => return Err(error.into()),
-            Ok(Err(panic)) => return Err(format!("the handler panicked: {}", last_words(panic.as_ref())).into()),
+            Ok(Err(panic)) => return Err(panicked(panic.as_ref()).into()),
             Err(_) => return Err(format!("the handler took longer than {limit:?}").into()),
         }
         let messages = out.into_messages();
@@ -296,6 +325,9 @@ impl<H: Handler> Walk<'_, H> {
     }
 
     async fn write(&mut self, writing: Writing<Json>) -> Next {
+        // An entry may have waited for longer than ids are kept: its message may still come again.
+        let is_over = writing.step() == Some(Step::Blank);
+        let writing = if is_over { writing.at(Attempt::at(self.processor.clock.now())) } else { writing };
         match self.processor.put(self.key, writing.over(), writing.document()).await {
             Ok(version) => Ok(writing.written(version)),
             Err(WriteError::Conflict) => Ok(writing.lapsed(Lapse::Conflict)),

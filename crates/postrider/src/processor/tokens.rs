@@ -68,6 +68,17 @@ impl Owner {
     }
 }
 
+/// A page of tokens that attempts may have left behind.
+#[derive(Debug, Default)]
+pub(super) struct Left {
+    /// Each with its owner.
+    pub tokens: Vec<(Uuid, Owner)>,
+    /// What is called like a token and is none, each by its name, with why.
+    pub unreadable: Vec<(String, Error)>,
+    /// Where to go on, if there may be more.
+    pub last: Option<DocumentKey>,
+}
+
 impl Tokens {
     /// Tokens in the collection `tokens` of this store.
     ///
@@ -167,29 +178,35 @@ impl Tokens {
         })
     }
 
-    /// Tokens of this consumer that were made long ago and are not valid, from behind `after`: each with its owner; and where
-    /// to go on, if there may be more.
+    /// Tokens of this consumer that were made long ago and are not valid, from behind `after`.
     pub(super) async fn left(
         &self,
         consumer: &str,
         now: Timestamp,
         after: Option<&DocumentKey>,
         at_most: usize,
-    ) -> Result<(Vec<(Uuid, Owner)>, Option<DocumentKey>)> {
+    ) -> Result<Left> {
         let page = self.store.due(&self.collection, now, after, at_most).await?;
-        let mut left = Vec::new();
+        let mut left = Left::default();
         for key in &page {
             let Some(stored) = self.store.load(key).await? else { continue };
-            let Record { state: State::Pending, owner: Some(owner), .. } = read(&stored)? else { continue };
+            let record = match read::<Record>(&stored) {
+                Ok(record) => record,
+                Err(error) => {
+                    left.unreadable.push((key.name().to_owned(), error));
+                    continue;
+                }
+            };
+            let Record { state: State::Pending, owner: Some(owner), .. } = record else { continue };
             let Ok(token) = Uuid::parse_str(key.name()) else { continue };
             // A store that names every document names those that are not old enough, too.
             let is_old = made_before(token, now, self.sweep_after);
             if owner.consumer == consumer && is_old {
-                left.push((token, owner));
+                left.tokens.push((token, owner));
             }
         }
-        let last = (page.len() == at_most).then(|| page.into_iter().next_back()).flatten();
-        Ok((left, last))
+        left.last = (page.len() == at_most).then(|| page.into_iter().next_back()).flatten();
+        Ok(left)
     }
 
     fn key(&self, token: Token) -> Result<DocumentKey> {

@@ -8,11 +8,13 @@ use postrider::{Begun, Epoch, InboxError, StoredAnswer};
 use rusqlite::{Connection, TransactionBehavior};
 use tokio_postgres::{Client, IsolationLevel, NoTls};
 
-use crate::contention::until_waiting_on_mysql;
+use crate::contention::{until_waiting, until_waiting_on_mysql};
 use crate::keys::{ASKED, counting, created, key};
 use crate::{mysql, postgres, sqlite};
 
 const MINUTE: Duration = Duration::from_secs(60);
+/// Shorter than a server waits for a lock.
+const SOON: Duration = Duration::from_secs(20);
 const AT_ONCE: usize = 8;
 
 type Answer = Result<Begun<StoredAnswer>, InboxError>;
@@ -115,24 +117,97 @@ async fn on_postgresql_nobody_waits_for_who_answers_and_nobody_begins_beside_the
     assert_eq!(on_postgres(&database.url, MINUTE).await.unwrap(), Begun::Replay(created("done")));
 }
 
-/// MariaDB 11.6 and later tell it to run again when it has waited.
+/// Its lease is over, and it is about to commit.
 #[tokio::test]
-async fn on_mysql_a_request_waits_for_who_answers_and_gets_the_answer() {
+async fn on_mysql_nobody_waits_for_who_answers_and_nobody_begins_beside_them() {
     let database = mysql::Database::fresh().await;
     assert!(matches!(on_mysql(&database.url, Duration::ZERO).await, Ok(Begun::Started(Epoch(1)))));
     let mut works = Conn::from_url(&database.url).await.unwrap();
     let mut tx = works.start_transaction(TxOpts::default()).await.unwrap();
     counting().answer(&mut tx, &key(), Epoch(1), created("done")).await.unwrap();
+    let meanwhile = tokio::time::timeout(SOON, on_mysql(&database.url, MINUTE)).await.unwrap();
+    assert!(matches!(meanwhile, Err(InboxError::Contended(None))), "{meanwhile:?}");
+    tx.commit().await.unwrap();
+    assert_eq!(on_mysql(&database.url, MINUTE).await.unwrap(), Begun::Replay(created("done")));
+}
+
+async fn release_on_postgres(url: &str, epoch: Epoch) -> Result<(), InboxError> {
+    let mut client = connect(url).await;
+    let tx = client.transaction().await.unwrap();
+    counting().release(&tx, &key(), epoch).await?;
+    tx.commit().await.unwrap();
+    Ok(())
+}
+
+/// The key is not the caller's any more, so that it waits for nobody who works on it now.
+#[tokio::test]
+async fn on_postgresql_who_was_taken_over_releases_nothing_and_does_not_wait_for_who_answers() {
+    let database = postgres::Database::fresh().await;
+    for epoch in [1, 2] {
+        assert_eq!(on_postgres(&database.url, Duration::ZERO).await.unwrap(), Begun::Started(Epoch(epoch)));
+    }
+    let mut works = connect(&database.url).await;
+    let tx = works.transaction().await.unwrap();
+    counting().answer(&tx, &key(), Epoch(2), created("done")).await.unwrap();
+    release_on_postgres(&database.url, Epoch(1)).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(on_postgres(&database.url, MINUTE).await.unwrap(), Begun::Replay(created("done")));
+}
+
+/// A driver may send the rollback of a transaction that was dropped later than the release.
+#[tokio::test]
+async fn on_postgresql_a_release_that_comes_before_the_rollback_of_its_own_answer_is_not_lost() {
+    let database = postgres::Database::fresh().await;
+    assert_eq!(on_postgres(&database.url, MINUTE).await.unwrap(), Begun::Started(Epoch(1)));
+    let mut works = connect(&database.url).await;
+    let tx = works.transaction().await.unwrap();
+    counting().answer(&tx, &key(), Epoch(1), created("done")).await.unwrap();
     let url = database.url.clone();
-    let second = tokio::spawn(async move { on_mysql(&url, MINUTE).await });
+    let release = tokio::spawn(async move { release_on_postgres(&url, Epoch(1)).await });
+    until_waiting(&connect(&database.url).await).await;
+    tx.rollback().await.unwrap();
+    release.await.unwrap().unwrap();
+    assert_eq!(on_postgres(&database.url, MINUTE).await.unwrap(), Begun::Started(Epoch(2)));
+}
+
+async fn release_on_mysql(url: &str, epoch: Epoch) -> Result<(), InboxError> {
+    let mut connection = Conn::from_url(url).await.unwrap();
+    let mut tx = connection.start_transaction(TxOpts::default()).await.unwrap();
+    counting().release(&mut tx, &key(), epoch).await?;
+    tx.commit().await.unwrap();
+    Ok(())
+}
+
+/// The key is not the caller's any more, so that it waits for nobody who works on it now.
+#[tokio::test]
+async fn on_mysql_who_was_taken_over_releases_nothing_and_does_not_wait_for_who_answers() {
+    let database = mysql::Database::fresh().await;
+    for epoch in [1, 2] {
+        assert_eq!(on_mysql(&database.url, Duration::ZERO).await.unwrap(), Begun::Started(Epoch(epoch)));
+    }
+    let mut works = Conn::from_url(&database.url).await.unwrap();
+    let mut tx = works.start_transaction(TxOpts::default()).await.unwrap();
+    counting().answer(&mut tx, &key(), Epoch(2), created("done")).await.unwrap();
+    tokio::time::timeout(SOON, release_on_mysql(&database.url, Epoch(1))).await.unwrap().unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(on_mysql(&database.url, MINUTE).await.unwrap(), Begun::Replay(created("done")));
+}
+
+/// A driver may send the rollback of a transaction that was dropped later than the release.
+#[tokio::test]
+async fn on_mysql_a_release_that_comes_before_the_rollback_of_its_own_answer_is_not_lost() {
+    let database = mysql::Database::fresh().await;
+    assert_eq!(on_mysql(&database.url, MINUTE).await.unwrap(), Begun::Started(Epoch(1)));
+    let mut works = Conn::from_url(&database.url).await.unwrap();
+    let mut tx = works.start_transaction(TxOpts::default()).await.unwrap();
+    counting().answer(&mut tx, &key(), Epoch(1), created("done")).await.unwrap();
+    let url = database.url.clone();
+    let release = tokio::spawn(async move { release_on_mysql(&url, Epoch(1)).await });
     let mut watcher = Conn::from_url(&database.url).await.unwrap();
     until_waiting_on_mysql(&mut watcher).await;
-    tx.commit().await.unwrap();
-    let mut answer = second.await.unwrap();
-    if matches!(answer, Err(InboxError::Contended(Some(_)))) {
-        answer = on_mysql(&database.url, MINUTE).await;
-    }
-    assert_eq!(answer.unwrap(), Begun::Replay(created("done")));
+    tx.rollback().await.unwrap();
+    release.await.unwrap().unwrap();
+    assert_eq!(on_mysql(&database.url, MINUTE).await.unwrap(), Begun::Started(Epoch(2)));
 }
 
 /// Who was taken over is refused in the transaction of its effect, which leaves nothing.

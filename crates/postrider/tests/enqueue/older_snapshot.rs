@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, IsolationLevel, TxOpts};
-use postrider::{Advance, Begun, InboxError, MessageId, Seen};
+use postrider::{Advance, Begun, Epoch, InboxError, MessageId, Seen};
 use postrider_testkit::servers::mariadb::{Family, shared};
 
 use crate::inbox::{Question, Told, told};
-use crate::keys::{ASKED, Asked, Reply, key};
+use crate::keys::{ASKED, Asked, OTHER, Reply, created, key};
 use crate::mysql::Database;
 
 type Answer = Result<Told, InboxError>;
@@ -94,4 +94,33 @@ async fn on_mysql_a_first_claim_in_a_snapshot_older_than_a_round_of_forgetting_i
     tx.rollback().await.unwrap();
     let again = committed(&mut late, question).await;
     assert!(matches!(again, Ok(Told::Seen(Seen::First))), "{again:?}");
+}
+
+/// Its transaction saw the answer to another request, which was forgotten since.
+#[tokio::test]
+async fn on_mysql_a_key_that_was_used_again_after_the_snapshot_is_what_it_stands_for_now() {
+    let begin = |fingerprint| Question::Key(Asked::Begin(key(), fingerprint, Duration::from_secs(60)));
+    let answer = |body: &str| Question::Key(Asked::Answer(key(), Epoch(1), created(body)));
+    let database = Database::fresh().await;
+    for (asked, expected) in [(OTHER, Begun::Replay(created("other"))), (ASKED, Begun::Mismatch)] {
+        // As MySQL and MariaDB before 11.6 have it, too: the transaction is not ended.
+        let (mut late, mut other) = (Conn::from_url(&database.url).await.unwrap(), connect(&database).await);
+        for question in [begin(ASKED), answer("asked")] {
+            committed(&mut other, question).await.unwrap();
+        }
+        let mut options = TxOpts::default();
+        options.with_isolation_level(IsolationLevel::RepeatableRead);
+        let mut tx = late.start_transaction(options).await.unwrap();
+        tx.query_drop("select count(*) from postrider_idempotency").await.unwrap();
+        for question in [Question::Key(Asked::ForgetKey(key())), begin(OTHER), answer("other")] {
+            committed(&mut other, question).await.unwrap();
+        }
+        let in_older = told!(&mut tx, begin(asked), await);
+        tx.rollback().await.unwrap();
+        let runs_again = matches!(in_older, Err(InboxError::Contended(_)));
+        let is_current = |told: &Answer| matches!(told, Ok(Told::Key(Reply::Begun(begun))) if *begun == expected);
+        assert!(runs_again || is_current(&in_older), "in an older snapshot: {in_older:?}");
+        assert!(is_current(&committed(&mut late, begin(asked)).await));
+        committed(&mut other, Question::Key(Asked::ForgetKey(key()))).await.unwrap();
+    }
 }

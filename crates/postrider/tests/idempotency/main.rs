@@ -6,3 +6,4 @@ mod refusals;
 mod requests;
 mod scene;
 mod shop;
+mod uncommitted;

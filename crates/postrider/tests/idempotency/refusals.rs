@@ -51,6 +51,8 @@ async fn a_request_without_a_key_that_counts_is_refused<S: Shop>() {
     twice.headers_mut().append("idempotency-key", "another".parse().unwrap());
     let mut nobodys = order();
     nobodys.headers_mut().remove("caller");
+    let mut too_long = order();
+    too_long.headers_mut().insert("caller", "a".repeat(256).parse().unwrap());
     for (bad, kind) in [
         (missing, "idempotency-key-missing"),
         (twice, "idempotency-key-invalid"),
@@ -58,6 +60,7 @@ async fn a_request_without_a_key_that_counts_is_refused<S: Shop>() {
         (request("\"open", "book"), "idempotency-key-invalid"),
         (request(&"k".repeat(256), "book"), "idempotency-key-invalid"),
         (nobodys, "idempotency-caller-unknown"),
+        (too_long, "idempotency-scope-invalid"),
     ] {
         let got = scene.send(bad).await;
         assert_eq!((got.status, got.problem().as_str()), (StatusCode::BAD_REQUEST, kind));
@@ -98,13 +101,17 @@ async fn other_methods_are_passed_on<S: Shop>() {
 
 async fn a_long_path_has_its_keys_too<S: Shop>() {
     let scene = Scene::<S>::fresh(&[]).await;
-    let send = async |end: char| {
+    let send = async |path: String| {
         let mut request = order();
-        *request.uri_mut() = format!("/orders/{}{end}", "x".repeat(300)).parse().unwrap();
+        *request.uri_mut() = path.parse().unwrap();
         scene.send(request).await.status
     };
-    // There is no such order; what differs behind the beginning is another request.
-    assert_eq!((send('a').await, send('b').await), (StatusCode::NOT_FOUND, StatusCode::UNPROCESSABLE_ENTITY));
+    // The second one has a character where its beginning ends.
+    for long in ["x".repeat(300), format!("x{}", "\u{e4}".repeat(200))] {
+        let told = (send(format!("/orders/{long}a")).await, send(format!("/orders/{long}b")).await);
+        // There is no such order; what differs behind the beginning is another request.
+        assert_eq!(told, (StatusCode::NOT_FOUND, StatusCode::UNPROCESSABLE_ENTITY), "{long}");
+    }
 }
 
 async fn a_database_that_is_away_is_told<S: Shop>() {

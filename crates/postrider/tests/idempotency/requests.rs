@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use axum::Router;
+use axum::extract::OriginalUri;
 use axum::http::StatusCode;
+use axum::http::request::Parts;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 
@@ -22,6 +25,7 @@ on_every_database!(
     a_failure_without_a_word_keeps_the_key_until_its_lease_ends,
     a_success_that_was_not_stored_is_passed_on_and_not_promised,
     an_answer_that_is_too_large_is_refused_before_its_effect,
+    what_is_nested_has_its_keys_under_the_whole_path,
 );
 
 async fn a_request_that_is_sent_again_to_another_server_gets_the_same_bytes<S: Shop>() {
@@ -166,4 +170,27 @@ async fn an_answer_that_is_too_large_is_refused_before_its_effect<S: Shop>() {
     assert_eq!(scene.shop.orders().await, 0);
     assert_eq!(scene.send(order()).await.status, StatusCode::CREATED);
     assert_eq!(scene.shop.orders().await, 1);
+}
+
+fn whole_path(parts: &Parts) -> String {
+    parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |sent| &sent.0).path().to_owned()
+}
+
+/// Nested, the layer is told of the whole path; around the nested one, it sees it.
+async fn what_is_nested_has_its_keys_under_the_whole_path<S: Shop>() {
+    for is_within in [true, false] {
+        let scene = Scene::<S>::fresh(&[]).await;
+        let shops = |server| Router::new().nest("/shops/{shop}", server);
+        let server = match is_within {
+            true => shops(scene.router().layer(scene.layer().path(whole_path))),
+            false => shops(scene.router()).layer(scene.layer()),
+        };
+        for shop in [1, 2] {
+            let mut order = order();
+            *order.uri_mut() = format!("/shops/{shop}/orders").parse().unwrap();
+            let got = scene.send_to(server.clone(), order).await;
+            assert_eq!((got.status, got.header("idempotent-replayed")), (StatusCode::CREATED, None), "shop {shop}");
+        }
+        assert_eq!(scene.shop.orders().await, 2);
+    }
 }

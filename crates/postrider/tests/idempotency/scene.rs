@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, Request, StatusCode};
 use axum::routing::post;
-use postrider::IdempotencyLayer;
+use postrider::{IdempotencyLayer, KeyBackend};
 use tower_service::Service;
 
 use crate::shop::{Kept, Script, Shop, Step, list, place};
@@ -59,20 +60,31 @@ impl<S: Shop> Scene<S> {
         Self { shop, script: Script::new(steps), wait, lease, _kept: kept }
     }
 
+    /// A layer that compares the path that it sees.
+    pub fn layer(&self) -> IdempotencyLayer<impl KeyBackend> {
+        let caller = |parts: &Parts| Some(parts.headers.get("caller")?.to_str().ok()?.to_owned());
+        IdempotencyLayer::new(self.shop.keys(), caller).wait(self.wait).lease(self.lease).largest_request(1_000)
+    }
+
+    /// What the layer stands before.
+    pub fn router(&self) -> Router {
+        let state = (self.shop.clone(), Arc::clone(&self.script));
+        Router::new().route("/orders", post(place::<S>).get(list)).with_state(state)
+    }
+
     /// A server that has just been started.
     pub fn server(&self) -> Router {
-        let caller = |parts: &axum::http::request::Parts| Some(parts.headers.get("caller")?.to_str().ok()?.to_owned());
-        let layer =
-            IdempotencyLayer::new(self.shop.keys(), caller).wait(self.wait).lease(self.lease).largest_request(1_000);
-        Router::new()
-            .route("/orders", post(place::<S>).get(list))
-            .layer(layer)
-            .with_state((self.shop.clone(), Arc::clone(&self.script)))
+        self.router().layer(self.layer())
     }
 
     /// A request to a server of its own.
     pub async fn send(&self, request: Request<Body>) -> Got {
-        let response = self.server().call(request).await.unwrap();
+        self.send_to(self.server(), request).await
+    }
+
+    /// A request to this server.
+    pub async fn send_to(&self, mut server: Router, request: Request<Body>) -> Got {
+        let response = server.call(request).await.unwrap();
         let (parts, body) = response.into_parts();
         Got { status: parts.status, headers: parts.headers, body: to_bytes(body, usize::MAX).await.unwrap().to_vec() }
     }
@@ -103,15 +115,9 @@ pub fn order() -> Request<Body> {
     request("\"8e03978e-40d5-43e8-bc93-6894a57f9324\"", "book")
 }
 
-/// Runs every case on each of the databases.
-macro_rules! on_every_database {
+/// Runs every case on each of the databases where one who writes leaves others to write.
+macro_rules! on_every_server {
     ($($case:ident),* $(,)?) => {
-        mod on_sqlite { $(
-            #[tokio::test]
-            async fn $case() {
-                super::$case::<sqlx::SqlitePool>().await;
-            }
-        )* }
         mod on_postgresql { $(
             #[tokio::test]
             async fn $case() {
@@ -122,6 +128,20 @@ macro_rules! on_every_database {
             #[tokio::test]
             async fn $case() {
                 super::$case::<sqlx::MySqlPool>().await;
+            }
+        )* }
+    };
+}
+pub(crate) use on_every_server;
+
+/// Runs every case on each of the databases.
+macro_rules! on_every_database {
+    ($($case:ident),* $(,)?) => {
+        $crate::scene::on_every_server!($($case),*);
+        mod on_sqlite { $(
+            #[tokio::test]
+            async fn $case() {
+                super::$case::<sqlx::SqlitePool>().await;
             }
         )* }
     };

@@ -20,7 +20,7 @@ pub trait Application {
 
     async fn refuse(&mut self, consumer: &str, message: Message);
 
-    /// Whatever a consumer saw, it saw so much earlier: of ids without a time.
+    /// Whatever a consumer saw, it saw so much earlier.
     async fn age(&mut self, consumer: &str, by: Duration);
 
     /// The operator's side of the store.
@@ -67,11 +67,10 @@ impl Application for Postgres {
     }
 
     async fn age(&mut self, consumer: &str, by: Duration) {
-        let update = format!(
-            "update postrider_inbox_foreign set seen_at = seen_at - interval '{} s' where consumer = '{consumer}'",
-            by.as_secs()
-        );
-        self.client.batch_execute(&update).await.unwrap();
+        let by = format!("interval '{} s'", by.as_secs());
+        for update in older(consumer, &by) {
+            self.client.batch_execute(&update).await.unwrap();
+        }
     }
 }
 
@@ -113,13 +112,16 @@ impl Application for Mysql {
     }
 
     async fn age(&mut self, consumer: &str, by: Duration) {
-        self.connection.query_drop(older(consumer, by)).await.unwrap();
+        for update in older(consumer, &by.as_micros().to_string()) {
+            self.connection.query_drop(update).await.unwrap();
+        }
     }
 }
 
-fn older(consumer: &str, by: Duration) -> String {
-    let micros = by.as_micros();
-    format!("update postrider_inbox_foreign set seen_at = seen_at - {micros} where consumer = '{consumer}'")
+/// Of ids with a time, and of those without one.
+fn older(consumer: &str, by: &str) -> [String; 2] {
+    ["postrider_inbox", "postrider_inbox_foreign"]
+        .map(|table| format!("update {table} set seen_at = seen_at - {by} where consumer = '{consumer}'"))
 }
 
 pub struct Sqlite {
@@ -161,6 +163,8 @@ impl Application for Sqlite {
     }
 
     async fn age(&mut self, consumer: &str, by: Duration) {
-        self.connection.execute_batch(&older(consumer, by)).unwrap();
+        for update in older(consumer, &by.as_micros().to_string()) {
+            self.connection.execute_batch(&update).unwrap();
+        }
     }
 }

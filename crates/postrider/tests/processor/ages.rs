@@ -1,8 +1,11 @@
 //! What is forgotten, and what is refused from then on.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use postrider::brokers::memory::{Answer, MemoryBroker};
+use postrider::documents::memory::MemoryDocuments;
 use postrider::{EntityKey, Message, Processed};
 use postrider_core::{Draft, ErrorKind, Revision, Timestamp};
 use uuid::Uuid;
@@ -92,6 +95,62 @@ async fn an_id_without_a_time_is_a_first_one_when_it_is_forgotten() {
         scene.processor().keep_up().await.unwrap();
         assert!(matches!(scene.processor().process(&scene.delivery("pen").await).await, Processed::Applied));
         assert!(matches!(scene.processor().process(&timeless).await, Processed::Applied));
+    }
+}
+
+/// Its window is not over before it can come.
+#[tokio::test]
+async fn an_output_that_leaves_later_than_ids_are_kept_is_handled() {
+    for mode in REMEMBERING {
+        let scene = Scene::new(mode);
+        assert!(matches!(scene.processor().process(&scene.delivery("in 8 days").await).await, Processed::Applied));
+        scene.passes(8 * DAY);
+        assert_eq!(scene.processor().keep_up().await.unwrap().sent, 1);
+        let reminder = scene.delivered().remove(0);
+        let processed = scene.processor().process(&reminder).await;
+        assert!(matches!(processed, Processed::Applied), "{mode:?}: {processed}");
+        assert!(matches!(scene.processor().process(&reminder).await, Processed::Repeat), "{mode:?}");
+    }
+}
+
+/// Its delivery still comes: how long it is remembered counts from there.
+#[tokio::test]
+async fn a_message_that_waited_for_longer_than_ids_are_kept_is_remembered_when_it_is_finished() {
+    for mode in REMEMBERING {
+        for has_time in [true, false] {
+            let broker = MemoryBroker::recording().with_script(|_, nth| match nth {
+                0 => Answer::Fail(ErrorKind::Unavailable),
+                _ => Answer::Accept,
+            });
+            let scene = Scene::over(mode, Arc::new(MemoryDocuments::new()), broker);
+            let book = match has_time {
+                true => scene.delivery("book").await,
+                false => Message::new("carts.fill", "book").key(7).id(Uuid::new_v4()).into(),
+            };
+            assert!(!scene.processor().process(&book).await.is_over());
+            scene.passes(8 * DAY);
+            assert_eq!(scene.processor().keep_up().await.unwrap().finished, 1);
+            let processed = scene.processor().process(&book).await;
+            assert!(matches!(processed, Processed::Repeat), "{mode:?}, a time in the id: {has_time}: {processed}");
+            assert_eq!(scene.items().await, ["book"]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_known_id_that_cannot_be_read_stays_and_keeps_no_other_from_being_forgotten() {
+    let scene = Scene::new(Mode::KnownIds);
+    let nil = format!("{}@carts", Uuid::nil());
+    for n in 0..5 {
+        assert!(scene.processor().process(&scene.delivery(&n.to_string()).await).await.is_over());
+    }
+    for json in ["{\"format\":2,\"at\":0}", "{\"format\":1,\"at\":0,\"more\":1}", "[]"] {
+        let key = scene.put("known", &nil, json).await;
+        scene.passes(8 * DAY);
+        let kept = scene.processor().keep_up().await.unwrap();
+        assert_eq!((kept.stuck.len(), kept.stuck[0].0.as_str()), (1, key.name()), "{json}");
+        assert_eq!(scene.store.load(&key).await.unwrap().unwrap().json, json);
+        assert_eq!(known(&scene).await, 1, "{json}");
     }
 }
 

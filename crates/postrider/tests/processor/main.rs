@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 mod ages;
+mod depths;
 mod faults;
 mod floats;
 mod gates;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use postrider::brokers::memory::{Answer, MemoryBroker};
 use postrider::documents::memory::MemoryDocuments;
-use postrider::{Lapse, Processed};
+use postrider::{Delivery, EntityKey, Handler, Lapse, Message, Outputs, Processed, Processor};
 use postrider_core::{AllowList, DestinationTemplate, ErrorKind, Placeholder};
 
 use crate::scene::{MODES, Mode, Scene};
@@ -30,14 +30,47 @@ async fn a_message_has_its_effect_once_and_sends_once_and_a_repeat_is_acknowledg
 async fn a_handler_that_fails_panics_or_hangs_leaves_nothing() {
     for mode in MODES {
         let scene = Scene::new(mode);
-        for (item, why) in [("error", "no such item"), ("panic", "panicked: the handler is wrong"), ("hang", "longer")]
-        {
+        for (item, why) in [
+            ("error", "no such item"),
+            ("panic", "panicked: the handler is wrong"),
+            ("nowhere", "panicked: the handler knows no cart"),
+            ("hang", "longer"),
+        ] {
             let processed = scene.processor().process(&scene.delivery(item).await).await;
             assert!(matches!(&processed, Processed::Failed(error) if error.to_string().contains(why)), "{processed}");
             assert!(!processed.is_over());
         }
         assert!(scene.document().await.is_none() && scene.sent().is_empty());
     }
+}
+
+/// Panics before there is a future of it.
+struct Hasty;
+
+impl Handler for Hasty {
+    type State = ();
+    type Error = String;
+
+    fn entity(&self, _: &Delivery) -> EntityKey {
+        EntityKey::new("7")
+    }
+
+    fn handle(
+        &self,
+        (): &mut (),
+        message: &Delivery,
+        _: &mut Outputs,
+    ) -> impl Future<Output = Result<(), String>> + Send {
+        assert!(message.message.payload.is_empty(), "too hasty");
+        async { Ok(()) }
+    }
+}
+
+#[tokio::test]
+async fn a_handler_that_panics_before_its_future_fails_the_message() {
+    let processor = Processor::builder("hasty", Arc::new(MemoryDocuments::new()), Hasty).build().unwrap();
+    let processed = processor.process(&Message::new("carts.fill", "book").key(7).into()).await;
+    assert!(processed.to_string().contains("panicked: too hasty"), "{processed}");
 }
 
 #[tokio::test]

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use postrider::brokers::memory::MemoryBroker;
 use postrider::documents::memory::MemoryDocuments;
 use postrider::{
     Delivery, DestinationTemplate, EntityKey, Handler, KnownIds, Message, MessageId, Outputs, Processor,
     ProcessorBuilder, TOKEN_HEADER, Timestamp, Tokens,
 };
-use postrider_core::{Broker, Collection, DocumentKey, DocumentStore};
+use postrider_core::{Broker, Collection, DocumentKey, DocumentStore, Draft, Revision};
 use serde::{Deserialize, Serialize};
 use uuid::{Builder, Uuid};
 
@@ -31,6 +32,7 @@ impl Handler for Carts {
     type Error = String;
 
     fn entity(&self, message: &Delivery) -> EntityKey {
+        assert!(message.message.payload != "nowhere", "the handler knows no cart");
         EntityKey::new(message.message.key.as_ref().map_or("", |key| key.as_str()))
     }
 
@@ -49,6 +51,11 @@ impl Handler for Carts {
                 let reminder =
                     Message::new("carts.reminded", "later").key(7).deliver_at(Timestamp(NOON.0 + 3_600_000_000));
                 out.send(reminder).map_err(|error| error.to_string())?;
+            }
+            "in 8 days" => {
+                let reminder = Message::new("carts.reminded", "reminder").key(7);
+                let leaves = Timestamp(NOON.0 + 8 * 86_400_000_000);
+                out.send(reminder.deliver_at(leaves)).map_err(|error| error.to_string())?;
             }
             item => {
                 let placed = Message::new("carts.filled", format!("{item} is number {}", cart.items.len())).key(7);
@@ -167,6 +174,23 @@ impl Scene {
             Mode::InDocument | Mode::KnownIds => message.into(),
             Mode::Tokens => message.header(TOKEN_HEADER, self.tokens().issue().await.unwrap().to_string()).into(),
         }
+    }
+
+    /// What was sent, as it is delivered.
+    pub fn delivered(&self) -> Vec<Delivery> {
+        self.broker.messages().iter().map(|outgoing| Delivery::new((*outgoing.message).clone())).collect()
+    }
+
+    /// Puts a record of other making in the place of this name.
+    pub async fn put(&self, collection: &str, name: &str, json: &'static str) -> DocumentKey {
+        let key = DocumentKey::new(&self.collection(collection), name).unwrap();
+        let json = Bytes::from_static(json.as_bytes());
+        let draft = Draft { json, due: Some(Timestamp(0)), revision: Revision(Uuid::new_v4()) };
+        match self.store.load(&key).await.unwrap() {
+            Some(stored) => self.store.replace(&key, &stored.version, &draft).await.unwrap(),
+            None => self.store.create(&key, &draft).await.unwrap(),
+        };
+        key
     }
 
     /// What is in cart 7.

@@ -35,11 +35,6 @@ fn totals(scene: &Scene) -> Processor<Totals> {
     builder.broker(Arc::clone(&scene.broker) as _, DestinationTemplate::topic()).tokens(scene.tokens()).build().unwrap()
 }
 
-/// What was sent, as it is delivered.
-fn delivered(scene: &Scene) -> Vec<Delivery> {
-    scene.broker.messages().iter().map(|outgoing| Delivery::new((*outgoing.message).clone())).collect()
-}
-
 #[tokio::test]
 async fn of_messages_that_went_through_two_receivers_nothing_is_left_and_repeats_have_no_effect() {
     let scene = Scene::new(Mode::Tokens);
@@ -52,7 +47,7 @@ async fn of_messages_that_went_through_two_receivers_nothing_is_left_and_repeats
     }
     assert_eq!(scene.tokens_left().await, 5, "those of the outputs");
     let totals = totals(&scene);
-    let sent = delivered(&scene);
+    let sent = scene.delivered();
     assert!(sent.iter().all(|delivery| delivery.token().is_some()));
     for delivery in sent.iter().chain(&sent) {
         assert!(totals.process(delivery).await.is_over());
@@ -128,7 +123,7 @@ async fn an_output_with_a_time_of_its_own_keeps_its_token_until_then() {
     scene.passes(Duration::from_secs(7_200));
     let kept = scene.processor().keep_up().await.unwrap();
     assert_eq!((kept.sent, kept.swept, scene.tokens_left().await), (1, 0, 1));
-    assert!(totals(&scene).process(&delivered(&scene)[0]).await.is_over());
+    assert!(totals(&scene).process(&scene.delivered()[0]).await.is_over());
     assert_eq!(scene.tokens_left().await, 0);
 }
 
@@ -141,9 +136,9 @@ async fn a_token_that_was_used_does_not_come_back_when_its_output_is_sent_again(
     let scene = Scene::over(Mode::Tokens, Arc::new(MemoryDocuments::new()), broker);
     let (book, totals) = (scene.delivery("book").await, totals(&scene));
     assert!(!scene.processor().process(&book).await.is_over());
-    assert!(matches!(totals.process(&delivered(&scene)[0]).await, Processed::Applied));
+    assert!(matches!(totals.process(&scene.delivered()[0]).await, Processed::Applied));
     assert!(matches!(scene.processor().process(&book).await, Processed::Resumed));
-    let sent = delivered(&scene);
+    let sent = scene.delivered();
     assert_eq!((sent.len(), sent[0].token()), (2, sent[1].token()));
     assert!(matches!(totals.process(&sent[1]).await, Processed::Repeat));
     assert_eq!(scene.tokens_left().await, 0);
@@ -166,6 +161,21 @@ async fn a_sweep_leaves_what_a_committed_message_still_needs() {
     let kept = patient.keep_up().await.unwrap();
     assert_eq!((kept.finished, kept.swept), (0, 0));
     assert!(matches!(scene.processor().process(&book).await, Processed::Resumed));
-    assert!(matches!(totals(&scene).process(&delivered(&scene)[0]).await, Processed::Applied));
+    assert!(matches!(totals(&scene).process(&scene.delivered()[0]).await, Processed::Applied));
     assert_eq!(scene.tokens_left().await, 0);
+}
+
+/// A token that a newer program wrote is neither used nor deleted.
+#[tokio::test]
+async fn a_token_that_this_program_does_not_know_is_an_error_and_stays_as_it_is() {
+    let scene = Scene::new(Mode::Tokens);
+    let message = scene.delivery("book").await;
+    let newer = "{\"format\":2,\"state\":\"active\"}";
+    let key = scene.put("tokens", &message.token().unwrap().to_string(), newer).await;
+    let processed = scene.processor().process(&message).await;
+    assert!(!processed.is_over() && processed.to_string().contains("upgrade this one"), "{processed}");
+    let kept = scene.processor().keep_up().await.unwrap();
+    assert_eq!((kept.stuck.len(), kept.stuck[0].0.as_str()), (1, key.name()));
+    assert_eq!(scene.store.load(&key).await.unwrap().unwrap().json, newer);
+    assert!(matches!(scene.processor().process(&scene.delivery("pen").await).await, Processed::Applied));
 }

@@ -20,7 +20,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{OriginalUri, State};
 use axum::http::request::Parts;
 use axum::http::{Response, StatusCode, header};
 use axum::response::IntoResponse;
@@ -86,6 +86,12 @@ fn caller(request: &Parts) -> Option<String> {
     Some(token.strip_prefix("Bearer ")?.to_owned())
 }
 
+/// The path that the client sent: `nest`, if these routes are ever put into another router, takes its beginning away.
+fn path(request: &Parts) -> String {
+    let sent = request.extensions.get::<OriginalUri>().map_or(&request.uri, |sent| &sent.0);
+    sent.path().to_owned()
+}
+
 /// Once an hour.
 async fn forget_old_answers(pool: SqlitePool) -> Result<(), Failure> {
     loop {
@@ -105,7 +111,7 @@ async fn serve() -> Result<(), Failure> {
     postrider::migrate(&pool).await?;
     sqlx::query(TABLE).execute(&pool).await?;
 
-    let layer = IdempotencyLayer::new(PooledKeys::new(IdempotencyKeys::new(), pool.clone()), caller);
+    let layer = IdempotencyLayer::new(PooledKeys::new(IdempotencyKeys::new(), pool.clone()), caller).path(path);
     let router = Router::new().route("/orders", post(orders)).layer(layer).with_state(pool.clone());
     let listener = tokio::net::TcpListener::bind(variable("LISTEN", "127.0.0.1:3001")).await?;
     eprintln!("listening on {}", listener.local_addr()?);

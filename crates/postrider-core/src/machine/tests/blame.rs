@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::broker::{Mode, Poison};
-use super::by_hand::{Hand, freed, row};
+use super::by_hand::{Hand, freed, retrying, row, rows_of};
 use super::world::World;
 use crate::machine::{Event, Note};
 use crate::*;
@@ -33,6 +33,57 @@ fn a_paused_destination_counts_no_attempt_and_goes_on_by_itself() {
             assert!(world.dead().is_empty());
         }
     }
+}
+
+/// Each failed before, and others were accepted since: outside the pause it would be charged.
+#[test]
+fn a_probe_is_not_charged_for_what_was_accepted_before_the_pause() {
+    let mut hand = Hand::new(1);
+    let key = |id| format!("k{id}");
+    for (id, kind) in [(1, Some(ErrorKind::Rejected)), (2, Some(ErrorKind::Rejected)), (3, None)] {
+        hand.give_new(vec![row(id, Some(&key(id)))]);
+        let flight = hand.flight(id);
+        hand.publish(flight, kind);
+        assert_eq!(rows_of(&hand.settle()), [id]);
+        hand.settled(&[id]);
+    }
+    hand.pause(0, 9);
+    hand.give_due([1, 2].map(|id| retrying(id, &key(id))).to_vec());
+    let mut probes = BTreeSet::new();
+    for _ in 0..12 {
+        let flight = next_flight(&mut hand);
+        probes.insert(flight.2[0]);
+        hand.publish((flight.1, flight.2.len()), Some(ErrorKind::Unavailable));
+        assert!(hand.flights.is_empty(), "the next one waits");
+        assert!(hand.settles.is_empty(), "the outage is nobody's fault: {:?}", hand.settles);
+    }
+    assert_eq!(probes, BTreeSet::from([1, 2, 9]));
+    while hand.machine.destinations()[0].paused.is_some() {
+        let flight = next_flight(&mut hand);
+        let failure = (flight.2 != [9]).then_some(ErrorKind::Unavailable);
+        hand.publish((flight.1, flight.2.len()), failure);
+    }
+    hand.settle();
+    hand.settled(&[9]);
+    let flight = next_flight(&mut hand);
+    hand.publish((flight.1, flight.2.len()), Some(ErrorKind::Unavailable));
+    let settled = hand.settle();
+    assert!(matches!(settled[0].outcome, Outcome::Retry { attempts: 2, .. }), "its own fault: {settled:?}");
+}
+
+/// What is sent next.
+fn next_flight(hand: &mut Hand) -> (crate::machine::DestinationIndex, crate::machine::Flight, Vec<i64>) {
+    for _ in 0..100_000 {
+        hand.act();
+        if !hand.flights.is_empty() {
+            return hand.flights.remove(0);
+        }
+        if let Some(read) = hand.read.take() {
+            hand.answer(read, Vec::new(), false);
+        }
+        hand.wait();
+    }
+    panic!("nothing is sent")
 }
 
 #[test]

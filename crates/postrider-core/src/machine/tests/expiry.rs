@@ -252,7 +252,7 @@ fn a_successor_waits_everywhere_while_its_head_is_over_and_still_on_its_way_to_o
     let mut hand = Hand::new(2);
     hand.give_new(vec![row(9, None)]);
     let (first, second) = (hand.flight(9), hand.flight(9));
-    hand.publish(first, Some(ErrorKind::Unavailable));
+    hand.publish_unsent(first);
     hand.publish(second, None);
     hand.give_new(vec![expired(Duration::from_secs(1), row(1, Some("k")))]);
     let elsewhere = hand.flight(1);

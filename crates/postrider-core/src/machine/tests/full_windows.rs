@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::by_hand::{Hand, row, rows_of};
+use super::hurrying::{of, of_topic, sent_after};
 use super::world::name;
-use crate::machine::{DestinationIndex, Event};
+use crate::machine::{DestinationIndex, Event, Wanted};
 use crate::*;
 
 /// The room of one key where the window holds rows of thirty-two of them.
@@ -37,6 +38,43 @@ fn while_everything_pauses_a_full_window_keeps_no_more_of_a_key_than_its_share()
         }
     }
     panic!("the message that could end the pause was never tried");
+}
+
+/// However many messages of a topic stand before it that nothing is set up for.
+#[test]
+fn a_window_full_of_a_topic_that_is_missing_lets_another_one_come_and_end_the_pause() {
+    for is_keyed in [false, true] {
+        let mut hand = Hand::with_window(1, 16);
+        let mut came = 0;
+        let mut uncovered = || {
+            came += 1;
+            let key = format!("k{came}");
+            of_topic("uncovered", row(came, is_keyed.then_some(key.as_str())))
+        };
+        let mut bad = 100;
+        while hand.machine.destinations()[0].paused.is_none() || bad > 0 || !hand.flights.is_empty() {
+            assert!(hand.now < Tick::ZERO + Duration::from_secs(600), "keyed {is_keyed}: nothing is read any more");
+            if let Some((_, flight, rows)) = hand.flights.pop() {
+                hand.publish((flight, rows.len()), Some(ErrorKind::Config));
+            } else if let Some(batch) = hand.settles.pop() {
+                hand.settled(&rows_of(&batch));
+            } else if let Some(read) = hand.read.take() {
+                let rows = if read.wanted == Wanted::New { read.room.rows.min(bad) } else { 0 };
+                bad -= rows;
+                hand.answer(read, (0..rows).map(|_| uncovered()).collect(), bad > 0);
+            } else {
+                hand.wait();
+            }
+            assert!(hand.machine.window().0 <= 16);
+        }
+        while let Some(batch) = hand.settles.pop() {
+            hand.settled(&rows_of(&batch));
+        }
+        hand.give_new(vec![of("covered", 1_000)]);
+        let after = sent_after(&mut hand, 1_000);
+        assert!(after <= Duration::from_millis(300), "keyed {is_keyed}: {after:?}");
+        assert!(hand.machine.destinations()[0].paused.is_none());
+    }
 }
 
 /// What stands in no line, because each is to travel alone, stands in the way as well.

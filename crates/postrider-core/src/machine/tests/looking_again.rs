@@ -86,7 +86,7 @@ fn what_waited_for_a_pause_that_is_over_is_looked_at_though_another_row_of_its_k
     hand.give_new(vec![only(2, row(5, Some("k")))]);
     hand.give_to(a_walk, vec![aside(1, "k")]);
     hand.give_to(a_look, vec![only(1, aside(1, "k"))]);
-    assert_eq!(sent(&hand), [(1, vec![8]), (2, vec![9])], "nothing but the probes");
+    assert_eq!(sent(&hand), [(1, vec![8]), (2, vec![5])], "nothing but the probes");
     let probe = hand.flight(8);
     hand.publish(probe, None);
     hand.give_to(a_walk, vec![aside(1, "k")]);

@@ -55,4 +55,5 @@ mod taking_carefully;
 mod timetable;
 mod unconfigured;
 mod waiting;
+mod witnesses;
 mod world;

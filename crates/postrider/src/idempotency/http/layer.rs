@@ -36,7 +36,10 @@ type Told<R> = Arc<dyn Fn(&Parts) -> R + Send + Sync>;
 /// returned without storing it is passed on, and warned of (`tracing`): its effect may have happened, so the key stays taken
 /// until its lease ends, and a request that is sent again after that is handled again.
 ///
-/// Put it behind what authenticates, and before what routes: the whole request is compared, its body with it.
+/// Put it behind what authenticates, and before what routes. Two requests are the same when their method, path with its query,
+/// content type and body are; the host and the other headers are not compared, and what tells hosts apart belongs to the caller.
+/// Where something before it takes a part of the path away, as axum's `nest` does from what is layered within, say what the
+/// whole is: [`path`](Self::path). Otherwise what differs only there is taken for one.
 pub struct IdempotencyLayer<K>(Desk<K>);
 
 /// Where keys are, and what a service says of its requests.
@@ -48,7 +51,9 @@ pub(super) struct Desk<K> {
 #[derive(Clone)]
 pub(super) struct Settings {
     pub(super) caller: Told<Option<String>>,
-    pub(super) operation: Told<String>,
+    pub(super) path: Told<String>,
+    /// None where it is the method and the path.
+    pub(super) operation: Option<Told<String>>,
     pub(super) methods: Vec<Method>,
     pub(super) lease: Duration,
     pub(super) wait: Duration,
@@ -58,7 +63,7 @@ pub(super) struct Settings {
 
 impl<K: KeyBackend> IdempotencyLayer<K> {
     /// A layer whose keys are there, and count for the caller that `caller` tells: a tenant's or user's id, as it was
-    /// authenticated. Where it tells none, the request is refused (400).
+    /// authenticated, of 255 bytes at most. Where it tells none, or one that is no such id, the request is refused (400).
     ///
     /// Keys are needed by POST and PATCH; leases have 60 s.
     pub fn new(backend: K, caller: impl Fn(&Parts) -> Option<String> + Send + Sync + 'static) -> Self {
@@ -74,7 +79,8 @@ impl<K: KeyBackend> IdempotencyLayer<K> {
         ];
         let settings = Settings {
             caller: Arc::new(caller),
-            operation: Arc::new(method_and_path),
+            path: Arc::new(|parts| parts.uri.path().to_owned()),
+            operation: None,
             methods: vec![Method::POST, Method::PATCH],
             lease: LEASE,
             wait: Duration::ZERO,
@@ -84,11 +90,28 @@ impl<K: KeyBackend> IdempotencyLayer<K> {
         Self(Desk { backend: Arc::new(backend), settings: Arc::new(settings) })
     }
 
-    /// The same layer, where what a request asks for is told by this: its method and path unless it is set, such as the method
-    /// and the route's pattern. Keys do not count for another operation.
+    /// The same layer, where the path of a request, without its query, is told by this: that of its URI unless it is set.
+    ///
+    /// For a layer within axum's `nest`, which takes the beginning of the path away before, and keeps the whole:
+    ///
+    /// ```
+    /// # use axum::{extract::OriginalUri, http::request::Parts};
+    /// # use postrider::{IdempotencyLayer, KeyBackend};
+    /// # fn nested<K: KeyBackend>(layer: IdempotencyLayer<K>) -> IdempotencyLayer<K> {
+    /// layer.path(|parts: &Parts| parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |sent| &sent.0).path().to_owned())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn path(self, path: impl Fn(&Parts) -> String + Send + Sync + 'static) -> Self {
+        self.with(|settings| settings.path = Arc::new(path))
+    }
+
+    /// The same layer, where what a request asks for is told by this: its method and [`path`](Self::path) unless it is set, such
+    /// as the method and the route's pattern. Keys do not count for another operation; whatever it is, what is compared stays
+    /// the same.
     #[must_use]
     pub fn operation(self, operation: impl Fn(&Parts) -> String + Send + Sync + 'static) -> Self {
-        self.with(|settings| settings.operation = Arc::new(operation))
+        self.with(|settings| settings.operation = Some(Arc::new(operation)))
     }
 
     /// The same layer for requests of these methods; others are passed on as they are, with a key or without.
@@ -130,10 +153,14 @@ impl<K: KeyBackend> IdempotencyLayer<K> {
     }
 }
 
-/// Of a long path its beginning: the whole is compared with the request.
-fn method_and_path(parts: &Parts) -> String {
-    let path = parts.uri.path();
-    format!("{} {}", parts.method, path.get(..LONGEST_PATH).unwrap_or(path))
+impl Settings {
+    /// What a request asks for, whose path is this one: of a long path its beginning, as the whole is compared with the request.
+    pub(super) fn operation_of(&self, parts: &Parts, path: &str) -> String {
+        match &self.operation {
+            Some(operation) => operation(parts),
+            None => format!("{} {}", parts.method, &path[..path.floor_char_boundary(LONGEST_PATH)]),
+        }
+    }
 }
 
 impl<K> Clone for Desk<K> {

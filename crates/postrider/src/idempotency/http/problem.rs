@@ -13,6 +13,7 @@ pub(super) enum Problem {
     KeyMissing,
     KeyInvalid(String),
     CallerUnknown,
+    ScopeInvalid,
     BodyUnreadable,
     BodyTooLarge(usize),
     OtherRequest,
@@ -41,6 +42,14 @@ impl Problem {
                 "It is not known whose request this is",
                 "A key counts for the caller who sent it. Send what tells the caller, such as your credentials.".to_owned(),
             ),
+            Self::ScopeInvalid => (
+                StatusCode::BAD_REQUEST,
+                "idempotency-scope-invalid",
+                "This request cannot have an idempotency key as it is",
+                "A key counts for a caller and an operation, and one of these is empty, longer than 255 bytes, or has control \
+                 characters or spaces at its ends. Another key does not help: send other credentials, or another path."
+                    .to_owned(),
+            ),
             Self::BodyUnreadable => (
                 StatusCode::BAD_REQUEST,
                 "body-unreadable",
@@ -57,8 +66,8 @@ impl Problem {
                 StatusCode::UNPROCESSABLE_ENTITY,
                 "idempotency-key-reused",
                 "The idempotency key was used for another request",
-                "Send this request with a key of its own, or the first one again as it was: method, path, content type and \
-                 body."
+                "Send this request with a key of its own, or the first one again as it was: method, path with its query, \
+                 content type and body."
                     .to_owned(),
             ),
             Self::InProgress(_) => (

@@ -20,6 +20,7 @@ use tokio::time::{Instant, sleep};
 use tower_service::Service;
 
 use super::super::ScopedKey;
+use super::super::scoped_key::Scope;
 use super::answer::{Sent, response, sent};
 use super::backend::KeyBackend;
 use super::layer::Desk;
@@ -34,8 +35,8 @@ const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 /// When a request comes again at the latest whose first one is worked on: most are answered long before their lease ends.
 const SOON: Duration = Duration::from_secs(5);
-/// How often a request begins again that met another one at its key in the same moment.
-const TRIES: u32 = 5;
+/// How long at least a request begins again that meets another one at its key in the same moment.
+const MEETING: Duration = Duration::from_secs(1);
 
 type Failed = Box<dyn StdError + Send + Sync>;
 
@@ -146,10 +147,12 @@ impl<K: KeyBackend> Desk<K> {
             Sent::Once(key) => key,
         };
         let caller = (self.settings.caller)(parts).ok_or(Problem::CallerUnknown)?;
-        let key = ScopedKey::new(&caller, &(self.settings.operation)(parts), sent_key);
-        let key = key.map_err(|error| Problem::KeyInvalid(error.to_string()))?;
+        let path = (self.settings.path)(parts);
+        let scope =
+            Scope::new(&caller, &self.settings.operation_of(parts, &path)).map_err(|_| Problem::ScopeInvalid)?;
+        let key = scope.key(sent_key).map_err(|error| Problem::KeyInvalid(error.to_string()))?;
         let body = self.whole(body).await?;
-        match self.looked_up(&key, fingerprint(parts, &body)).await? {
+        match self.looked_up(&key, fingerprint(parts, &path, &body)).await? {
             Begun::Started(epoch) => Ok(Looked::Started { key, epoch, body }),
             Begun::Replay(answer) => Ok(Looked::Answered(response(answer))),
             Begun::InProgress { retry_after } => Err(Problem::InProgress(retry_after.min(SOON))),
@@ -172,12 +175,11 @@ impl<K: KeyBackend> Desk<K> {
     /// What to do with a request, after a wait where its first one is worked on.
     async fn looked_up(&self, key: &ScopedKey, fingerprint: Fingerprint) -> Result<Begun<StoredAnswer>, Problem> {
         let began = Instant::now();
-        let mut tries = 0;
         loop {
             let begun = match self.backend.begin(key, fingerprint, self.settings.lease).await {
                 Ok(begun) => begun,
-                Err(InboxError::Contended(_)) if tries < TRIES => {
-                    tries += 1;
+                // By the time, not by the number: a database may have waited for a lock before it says so.
+                Err(InboxError::Contended(_)) if began.elapsed() < self.settings.wait.max(MEETING) => {
                     sleep(BETWEEN_LOOKS).await;
                     continue;
                 }
@@ -222,8 +224,8 @@ enum Looked {
 }
 
 /// A hash of what was asked for: the method, the path with its query, the content type and the body.
-fn fingerprint(parts: &Parts, body: &Bytes) -> Fingerprint {
-    let uri = parts.uri.path_and_query().map_or("", |asked| asked.as_str());
+fn fingerprint(parts: &Parts, path: &str, body: &Bytes) -> Fingerprint {
+    let uri = parts.uri.query().map_or_else(|| path.to_owned(), |query| format!("{path}?{query}"));
     let content_type = parts.headers.get(CONTENT_TYPE).map_or(&[][..], HeaderValue::as_bytes);
     let mut hash = Sha256::new();
     for part in [parts.method.as_str().as_bytes(), uri.as_bytes(), content_type, body] {
@@ -236,11 +238,47 @@ fn fingerprint(parts: &Parts, body: &Bytes) -> Fingerprint {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use tower_layer::Layer;
+
+    use super::super::IdempotencyLayer;
     use super::*;
+    use crate::idempotency::IdempotencyKeys;
+
+    /// A database that waits for a lock whenever a request begins, for as long as some do.
+    #[derive(Default)]
+    struct Locked(IdempotencyKeys, AtomicU32);
+
+    impl KeyBackend for Locked {
+        fn keys(&self) -> &IdempotencyKeys {
+            &self.0
+        }
+
+        async fn begin(&self, _: &ScopedKey, _: Fingerprint, _: Duration) -> Result<Begun<StoredAnswer>, InboxError> {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            sleep(Duration::from_secs(50)).await;
+            Err(InboxError::Contended(None))
+        }
+
+        async fn release(&self, _: &ScopedKey, _: Epoch) -> Result<(), InboxError> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_waited_for_a_lock_does_not_wait_for_it_again() {
+        let desk = IdempotencyLayer::new(Locked::default(), |_| None).layer(()).desk;
+        let key = ScopedKey::new("alice", "POST /orders", "k").unwrap();
+        let begun = desk.looked_up(&key, Fingerprint([0; 32])).await;
+        assert!(matches!(begun, Ok(Begun::InProgress { .. })), "{begun:?}");
+        assert_eq!(desk.backend.1.load(Ordering::Relaxed), 1);
+    }
 
     fn print(method: &str, uri: &str, content_type: &str, body: &'static str) -> Fingerprint {
         let request = Request::builder().method(method).uri(uri).header("content-type", content_type).body(()).unwrap();
-        fingerprint(&request.into_parts().0, &Bytes::from_static(body.as_bytes()))
+        let parts = request.into_parts().0;
+        fingerprint(&parts, parts.uri.path(), &Bytes::from_static(body.as_bytes()))
     }
 
     #[test]
