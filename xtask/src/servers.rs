@@ -231,7 +231,9 @@ fn install_packages(packages: &[&str]) -> Result<()> {
 fn apt(words: &[&str]) -> Result<()> {
     println!("apt-get {}", words.join(" "));
     let mut command = Command::new("apt-get");
-    command.args(words).env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());
+    // A mirror that is not there for a moment fails no run.
+    command.args(["-o", "Acquire::Retries=5"]).args(words);
+    command.env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());
     let status = command.status()?;
     if status.success() { Ok(()) } else { Err(format!("apt-get {}: {status}", words.join(" ")).into()) }
 }
