@@ -70,7 +70,7 @@ const SERVERS: &[Server] = &[
         found: || on_path("pkg-config"),
         from: Origin::Debian,
     },
-    Server { package: "openjdk-17-jre-headless", needed_for: "a Kafka server", found: java, from: Origin::Debian },
+    Server { package: "default-jre-headless", needed_for: "a Kafka server", found: java, from: Origin::Debian },
     Server { package: "maven", needed_for: "bringing a Kafka server", found: maven, from: Origin::Debian },
     Server {
         package: kafka::NAME,
@@ -95,7 +95,7 @@ const SERVERS: &[Server] = &[
     Server { package: "php-cli", needed_for: "the examples in PHP", found: php, from: Origin::Debian },
     Server { package: "php-mysql", needed_for: "the examples in PHP", found: php_mysql, from: Origin::Debian },
     Server {
-        package: "openjdk-17-jdk-headless",
+        package: "default-jdk-headless",
         needed_for: "the example in Java",
         found: javac,
         from: Origin::Debian,

@@ -39,7 +39,7 @@ use exit::Exit;
 use failure::{Failure, Outcome};
 
 fn main() -> ExitCode {
-    // Two TLS providers are compiled in through the clients; without a default the first handshake would panic.
+    // A client that takes the process's provider would panic at the first handshake where a dependency brings a second one.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     #[cfg(feature = "failpoints")]
     if let Some(exit) = failpoints::begin() {

@@ -79,7 +79,7 @@ fn from_postgresql_to_nats(more: &[&str]) {
 fn half_a_minute_of_torture_from_mariadb_to_kafka_breaks_nothing() {
     let what = "a short torture";
     if installed(what, find("mariadb-install-db", &[], "mariadb-server")).is_none()
-        || installed(what, find("java", &[], "openjdk-17-jre-headless")).is_none()
+        || installed(what, find("java", &[], "default-jre-headless")).is_none()
         || installed(what, kafka::libraries()).is_none()
     {
         return;

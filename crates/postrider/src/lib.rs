@@ -14,11 +14,12 @@
 //! | `opentelemetry` | the trace context of the current span in the headers of what is enqueued |
 //! | `relay` | the relay inside the application: `Relay` |
 //! | `store-sqlite`, `store-postgres`, `store-mysql`, `store-memory` | what that relay reads: [`stores`] |
-//! | `broker-http`, `broker-nats`, `broker-kafka`, `broker-file`, `broker-stdout`, `broker-memory` | where it delivers to: `brokers` |
+//! | `broker-http`, `broker-nats`, `broker-kafka` (`broker-kafka-tls` with TLS and SCRAM), `broker-file`, `broker-stdout`, `broker-memory` | where it delivers to: `brokers` |
 //! | `processor` | messages processed once over documents: `Processor` |
 //! | `documents-postgres`, `documents-sqlite`, `documents-redis`, `documents-objects`, `documents-dynamodb`, `documents-memory` | where documents are kept: `documents` |
 //! | `consume` | what a broker has for a consumer, handed to an inbox handler or a processor: `consume` |
 //! | `consume-nats`, `consume-kafka` | the same with the broker: NATS JetStream, Kafka |
+//! | `http-idempotency` | requests with an `Idempotency-Key` answered once: a layer for axum and tower |
 //! | `testing` | for tests: what was enqueued, an outbox without a database, what would be delivered: `testing` |
 //!
 //! # Enqueue

@@ -48,7 +48,7 @@ impl Machine {
     /// The error says what is missing, beside the relay's program.
     async fn with_everything(postrider: &Path) -> Result<Self, ServerError> {
         for (program, package) in
-            [("kcat", "kcat"), ("curl", "curl"), ("node", "nodejs"), ("javac", "openjdk-17-jdk-headless")]
+            [("kcat", "kcat"), ("curl", "curl"), ("node", "nodejs"), ("javac", "default-jdk-headless")]
         {
             find(program, &[], package)?;
         }

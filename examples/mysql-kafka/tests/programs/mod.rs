@@ -89,8 +89,8 @@ pub fn php(program: &str) -> Result<Program, ServerError> {
 
 /// The order program in Java, with JDBC, run from its source.
 pub fn java() -> Result<Program, ServerError> {
-    find("javac", &[], "openjdk-17-jdk-headless")?;
-    let (java, jars) = (find("java", &[], "openjdk-17-jdk-headless")?, java_packages()?);
+    find("javac", &[], "default-jdk-headless")?;
+    let (java, jars) = (find("java", &[], "default-jdk-headless")?, java_packages()?);
     let (jars, source) = (path(&jars.join("*")), path(&example().join("java/Orders.java")));
     Ok(Program::new(java, &["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", &jars, &source]))
 }

@@ -117,7 +117,7 @@ impl KafkaServer {
 
     /// Starts the process of a node, which answers later.
     fn spawn(place: Place, options: &KafkaOptions) -> Result<Self, ServerError> {
-        let (java, libraries) = (find("java", &[], "openjdk-17-jre-headless")?, libraries()?);
+        let (java, libraries) = (find("java", &[], "default-jre-headless")?, libraries()?);
         let folder = Folder::create()?;
         if let Some(certificate) = &options.certificate {
             folder.write("server.pem", certificate)?;
@@ -254,6 +254,6 @@ pub fn libraries() -> Result<PathBuf, ServerError> {
     }
     .ok_or_else(|| ServerError::NotInstalled {
         program: format!("Kafka {VERSION} (cargo xtask servers --install brings it from Maven Central)"),
-        package: "maven openjdk-17-jre-headless",
+        package: "maven default-jre-headless",
     })
 }
