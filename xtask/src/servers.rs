@@ -94,12 +94,7 @@ const SERVERS: &[Server] = &[
     Server { package: "kcat", needed_for: "reading Kafka as others do", found: kcat, from: Origin::Debian },
     Server { package: "php-cli", needed_for: "the examples in PHP", found: php, from: Origin::Debian },
     Server { package: "php-mysql", needed_for: "the examples in PHP", found: php_mysql, from: Origin::Debian },
-    Server {
-        package: "default-jdk-headless",
-        needed_for: "the example in Java",
-        found: javac,
-        from: Origin::Debian,
-    },
+    Server { package: "default-jdk-headless", needed_for: "the example in Java", found: javac, from: Origin::Debian },
     Server {
         package: "JDBC driver (maven)",
         needed_for: "the example in Java",

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 pub use postrider_core::Forgotten;
 use postrider_core::receiving::{Advance, Numbering, Sequence};
-use postrider_core::{Message, MessageId};
+use postrider_core::{Error, ErrorKind, Message, MessageId, Result};
 
 use crate::dialog::Value;
 
@@ -137,5 +137,34 @@ impl Forget {
     /// kind.
     pub fn after(keep: Duration, at_most: u32) -> Self {
         Self { keep_ms: i64::try_from(keep.min(CENTURY).as_millis()).unwrap_or(i64::MAX), at_most }
+    }
+}
+
+/// How a round of forgetting ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Round {
+    /// So much is forgotten.
+    Over(Forgotten),
+    /// Nothing is, although there is something to forget: claims that are open are in the way.
+    HeldUp,
+}
+
+impl Round {
+    /// What is forgotten.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Throttled`] where claims are in the way: it is to be tried again.
+    pub fn forgotten(self) -> Result<Forgotten> {
+        match self {
+            Self::Over(forgotten) => Ok(forgotten),
+            Self::HeldUp => {
+                let text =
+                    "forgetting what was handled long ago: for a second there was no moment without an open claim";
+                let advice = "a claim is open as long as its transaction: look for handlers whose transactions are open for longer \
+                              than a second, or stuck";
+                Err(Error::new(ErrorKind::Throttled, text).advise(advice))
+            }
+        }
     }
 }

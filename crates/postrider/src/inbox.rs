@@ -236,11 +236,12 @@ impl Inbox {
     ///
     /// Where a relay runs on the database it does this by itself (`inbox.keep`, `RelayBuilder::inbox`).
     ///
-    /// On MySQL and MariaDB a round waits for claims that are open, and new ones queue behind it: say `set session
-    /// innodb_lock_wait_timeout = 1` on its connection first.
+    /// Where a server has them, a round waits for claims that are open, and new ones queue behind it: on PostgreSQL for a second
+    /// at most; on MySQL and MariaDB say `set session innodb_lock_wait_timeout = 1` on its connection first.
     ///
     /// # Errors
-    /// As for any statement; `keep` is a second or more on PostgreSQL.
+    /// As for any statement, and [`InboxError::Contended`] where some claim was open all the time: roll back, and run it again
+    /// later. `keep` is a second or more on PostgreSQL.
     pub fn forget<T: Receive>(&self, tx: T, keep: Duration) -> T::Received<Forgotten> {
         tx.ask(self, Ok(Forget::after(keep, AT_ONCE)))
     }

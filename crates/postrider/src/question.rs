@@ -6,7 +6,9 @@ use postrider_stores::keys::{Answer, Begin, Beginning, ForgetKey, ForgetKeys, Re
 use postrider_stores::mysql;
 #[cfg(feature = "_postgres")]
 use postrider_stores::postgres;
-use postrider_stores::received::{Advanced, Claim, Claimed, Forget, Forgotten, IssueToken, Place, Refused, TakeToken};
+use postrider_stores::received::{
+    Advanced, Claim, Claimed, Forget, Forgotten, IssueToken, Place, Refused, Round, TakeToken,
+};
 #[cfg(feature = "_sqlite")]
 use postrider_stores::sqlite;
 
@@ -119,13 +121,16 @@ impl Question for Refused {
 }
 
 impl Question for Forget {
-    type Outcome = Forgotten;
+    type Outcome = Round;
     type Answer = Forgotten;
 
     asked_by!(inbox::forget);
 
-    fn answer(outcome: Forgotten) -> Result<Forgotten, InboxError> {
-        Ok(outcome)
+    fn answer(outcome: Round) -> Result<Forgotten, InboxError> {
+        match outcome {
+            Round::Over(forgotten) => Ok(forgotten),
+            Round::HeldUp => Err(InboxError::Contended(None)),
+        }
     }
 }
 

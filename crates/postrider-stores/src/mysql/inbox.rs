@@ -12,7 +12,7 @@ use postrider_core::receiving::{Advance, Numbering, made_at};
 
 use super::Names;
 use crate::dialog::{Turn, Value};
-use crate::received::{Advanced, Claim, Claimed, Forget, Forgotten, Place, Refused};
+use crate::received::{Advanced, Claim, Claimed, Forget, Forgotten, Place, Refused, Round};
 
 const FIRST_SEEN: &str = "\
 insert ignore into {inbox} (message_id, consumer)
@@ -52,13 +52,28 @@ insert into {inbox_refused} (message_id, consumer, reason, topic, `key`, content
 values (?, ?, ?, ?, ?, ?, ?, ?)
     on duplicate key update times = times + 1";
 
-/// The first id of the moment that lies so many milliseconds back, or of the year 1970: no id is older. What it was is never
-/// lowered: what is gone is gone.
-const RAISE: &str = "\
-update {inbox_span} set oldest = greatest(oldest, concat(insert(lpad(lower(hex(
+/// The first id of the moment that lies so many milliseconds back, or of the year 1970: no id is older.
+macro_rules! first_id {
+    ($before:literal, $behind:literal) => {
+        concat!(
+            $before,
+            "concat(insert(lpad(lower(hex(
          greatest(timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)) div 1000 - ?, 0))), 12, '0'), 9, 0, '-'),
-       '-0000-0000-000000000000'))
- where one = 1";
+       '-0000-0000-000000000000')",
+            $behind
+        )
+    };
+}
+
+/// Asked without a lock before the row is raised: claims hold it until their transactions end, and new ones queue behind whoever
+/// waits for it. Of the many batches of a round the first one raises it.
+const LAGS: &str = first_id!("select cast(oldest < ", " as signed) as answer from {inbox_span} where one = 1");
+
+/// What it was is never lowered: what is gone is gone.
+const RAISE: &str = first_id!("update {inbox_span} set oldest = greatest(oldest, ", ") where one = 1");
+
+/// So much of what is kept may lie between the moment that is raised to and the one that could be.
+const LAG: i64 = 1_000;
 
 /// By the primary key, from its beginning. It passes over what was handled late, and counts what it deletes: a batch that is not
 /// full was the last one.
@@ -132,16 +147,24 @@ pub fn refuse(names: &Names, refused: Refused) -> Turn<()> {
 }
 
 /// Forgets what was handled longer ago than this, at most so many records of either kind at once.
-pub fn forget(names: &Names, round: Forget) -> Turn<Forgotten> {
+pub fn forget(names: &Names, round: Forget) -> Turn<Round> {
     let [forget, foreign] =
         [FORGET, FORGET_FOREIGN].map(|sql| names.fill(sql).replace("<rows>", &round.at_most.to_string()));
-    let keep = Value::Number(round.keep_ms);
-    Turn::change(names.fill(RAISE), [keep.clone()], move |_| {
-        Turn::change(forget, [keep.clone()], move |with_time| {
-            Turn::change(foreign, [keep], move |without| {
-                let more = with_time.max(without) >= u64::from(round.at_most);
-                Turn::Done(Forgotten { records: with_time + without, partitions: 0, more })
+    let (raise, keep) = (names.fill(RAISE), Value::Number(round.keep_ms));
+    let delete = {
+        let keep = keep.clone();
+        move || {
+            Turn::change(forget, [keep.clone()], move |with_time| {
+                Turn::change(foreign, [keep], move |without| {
+                    let more = with_time.max(without) >= u64::from(round.at_most);
+                    Turn::Done(Round::Over(Forgotten { records: with_time + without, partitions: 0, more }))
+                })
             })
-        })
+        }
+    };
+    let lag = Value::Number(round.keep_ms.saturating_add(round.keep_ms / LAG));
+    Turn::number(names.fill(LAGS), [lag], move |lags| match lags {
+        Some(0) => delete(),
+        _ => Turn::change(raise, [keep], move |_| delete()),
     })
 }

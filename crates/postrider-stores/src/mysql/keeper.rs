@@ -82,9 +82,9 @@ pub(super) async fn forget(link: &mut Link, keep: Duration, limit: u32) -> Resul
     let usually = link.options().lock_wait.unwrap_or(link.options().timeout).as_secs().max(1);
     link.define(FORGETTING, BRIEFLY).await?;
     let mut turn = inbox::forget(&link.options().names, Forget::after(keep, limit));
-    let forgotten = loop {
+    let round = loop {
         turn = match turn {
-            Turn::Done(forgotten) => break forgotten,
+            Turn::Done(round) => break round,
             Turn::Change(statement, then) => {
                 then(link.execute(FORGETTING, &statement.sql, parameters(&statement)).await?)
             }
@@ -98,7 +98,7 @@ pub(super) async fn forget(link: &mut Link, keep: Duration, limit: u32) -> Resul
     };
     // After an error the connection is another one, with settings of its own.
     link.define(FORGETTING, &format!("set session innodb_lock_wait_timeout = {usually}")).await?;
-    Ok(forgotten)
+    round.forgotten()
 }
 
 fn parameters(statement: &Statement) -> Params {

@@ -8,7 +8,7 @@ use postrider_core::receiving::{Advance, Numbering};
 
 use super::Names;
 use crate::dialog::{Turn, Value};
-use crate::received::{Advanced, Claim, Claimed, Forget, Forgotten, Place, Refused};
+use crate::received::{Advanced, Claim, Claimed, Forget, Forgotten, Place, Refused, Round};
 
 /// What was handled in the time of the message is forgotten.
 pub const TOO_OLD: &str = "PR010";
@@ -31,6 +31,9 @@ values ($1::text::uuid, $2::text, $3::text, $4::text, $5::text, $6::text, $7::te
     on conflict (message_id, consumer) do update set times = r.times + 1";
 
 const KEEP: &str = "select {inbox_keep}($1::bigint * interval '1 millisecond') as answer";
+
+/// Its answer where claims that are open are in the way of what it would drop.
+const HELD: i64 = -1;
 
 /// By what was kept so far: where that was less than what is to be kept from this round on, nothing is forgotten by it.
 const FORGET: &str = "\
@@ -72,13 +75,18 @@ pub fn refuse(names: &Names, refused: Refused) -> Turn<()> {
 ///
 /// Partitions go in the order of their times, and `oldest` rises to the end of each with it: no record that is left is older, and
 /// what is too old need not be looked for.
-pub fn forget(names: &Names, round: Forget) -> Turn<Forgotten> {
+pub fn forget(names: &Names, round: Forget) -> Turn<Round> {
     let keep = names.fill(KEEP);
     let values = [Value::Number(round.at_most.into()), Value::Number(round.keep_ms)];
     Turn::number(names.fill(FORGET), values, move |records| {
         let records = count(records);
         Turn::number(keep, [Value::Number(round.keep_ms)], move |partitions| {
-            Turn::Done(Forgotten { records, partitions: count(partitions), more: records >= u64::from(round.at_most) })
+            let is_held = partitions == Some(HELD);
+            let more = is_held || records >= u64::from(round.at_most);
+            Turn::Done(match records {
+                0 if is_held => Round::HeldUp,
+                _ => Round::Over(Forgotten { records, partitions: count(partitions), more }),
+            })
         })
     })
 }

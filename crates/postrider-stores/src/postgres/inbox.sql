@@ -51,14 +51,14 @@ begin
   update {inbox_span} set newest = span.newest where one and newest <> span.newest;
 end $inbox_ahead$;
 
--- Drops the partitions whose time is over, and makes those of the time to come. Answers how many were dropped. What is not
--- given stays as it was.
+-- Drops the partitions whose time is over, and makes those of the time to come. Answers how many were dropped, or -1 where none
+-- was because claims that are open are in the way. What is not given stays as it was.
 --
--- Dropping a partition needs the whole inbox for a moment: it waits for no open transaction for longer than 100 ms, and is
--- tried again the next time.
+-- Dropping a partition needs the whole inbox for a moment. New claims queue behind it, and it waits for those that are open: one
+-- second at most, in which those of handlers that are quicker than that have ended, however many there are.
 create or replace function {inbox_keep}(new_keep interval default null, new_period interval default null)
 returns bigint language plpgsql volatile security definer
-set search_path = pg_catalog, pg_temp set lock_timeout = '100ms' set client_min_messages = warning as $inbox_keep$
+set search_path = pg_catalog, pg_temp set lock_timeout = '1s' set client_min_messages = warning as $inbox_keep$
 <<round>>
 declare
   span    {inbox_span};
@@ -67,6 +67,7 @@ declare
   part    record;
   is_used boolean;
   dropped bigint := 0;
+  is_held boolean := false;
 begin
   select * into span from {inbox_span} where one for update skip locked;
   if not found then
@@ -105,10 +106,11 @@ begin
       update {inbox_span} set oldest = greatest(oldest, part.ends) where one;
       dropped := dropped + 1;
     exception when lock_not_available then
+      is_held := true;
       exit;
     end;
   end loop;
-  return dropped;
+  return case when is_held and dropped = 0 then -1 else dropped end;
 end $inbox_keep$;
 
 -- Forgets ids without a time that were seen too long ago, at most so many, and answers how many.

@@ -75,7 +75,7 @@ pub(super) async fn forget(link: &mut Link, keep: Duration, limit: u32) -> Resul
     let mut turn = inbox::forget(&link.options().names, Forget::after(keep, limit));
     loop {
         turn = match turn {
-            Turn::Done(forgotten) => return Ok(forgotten),
+            Turn::Done(round) => return round.forgotten(),
             Turn::Change(statement, then) => then(ask(link, &statement).await?.0),
             Turn::Number(statement, then) => then(ask(link, &statement).await?.1),
             // Forgetting looks at no key.
@@ -116,7 +116,8 @@ pub(super) async fn status(link: &mut Link, bound: u32) -> Result<InboxStatus> {
     let found = link.query(doing, &refused, &[]).await?;
     let refused = found.iter().map(|row| Ok((get(row, "consumer")?, number(row, "number")?)));
     let refused = refused.collect::<Result<Vec<_>>>()?;
-    Ok(InboxStatus { since: Some(Timestamp::from(since)), consumers: consumers(newest, refused, bound) })
+    let since = Some(Timestamp::from(since)).filter(|since| *since > Timestamp(0));
+    Ok(InboxStatus { since, consumers: consumers(newest, refused, bound) })
 }
 
 fn number(row: &tokio_postgres::Row, column: &str) -> Result<u64> {

@@ -7,7 +7,7 @@
 use postrider_core::receiving::{Advance, Numbering, made_at};
 
 use crate::dialog::{Turn, Value};
-use crate::received::{Advanced, Claim, Claimed, Forget, Forgotten, Place, Refused};
+use crate::received::{Advanced, Claim, Claimed, Forget, Forgotten, Place, Refused, Round};
 
 const FIRST_SEEN: &str = r#"insert into "{p}inbox" (message_id, consumer)
 select ?1, ?2 from "{p}inbox_span" where oldest <= ?1
@@ -109,14 +109,14 @@ pub fn refuse(prefix: &str, refused: Refused) -> Turn<()> {
 }
 
 /// Forgets what was handled longer ago than this, at most so many records of either kind at once.
-pub fn forget(prefix: &str, round: Forget) -> Turn<Forgotten> {
+pub fn forget(prefix: &str, round: Forget) -> Turn<Round> {
     let (forget, foreign) = (named(FORGET, prefix), named(FORGET_FOREIGN, prefix));
     let (keep, rows) = (Value::Number(round.keep_ms), Value::Number(round.at_most.into()));
     Turn::change(named(RAISE, prefix), [keep.clone()], move |_| {
         Turn::change(forget, [keep.clone(), rows.clone()], move |with_time| {
             Turn::change(foreign, [keep, rows], move |without| {
                 let more = with_time.max(without) >= u64::from(round.at_most);
-                Turn::Done(Forgotten { records: with_time + without, partitions: 0, more })
+                Turn::Done(Round::Over(Forgotten { records: with_time + without, partitions: 0, more }))
             })
         })
     })

@@ -16,7 +16,7 @@ use super::status::{message_id, text};
 use crate::consumers::{Newest, consumers};
 use crate::dialog::{Turn, Value};
 use crate::failures::micros;
-use crate::received::Forget;
+use crate::received::{Forget, Round};
 use crate::since::moment_of;
 
 /// Records of either kind that one transaction removes, so that it holds the write lock for moments only.
@@ -79,7 +79,9 @@ pub(super) fn forget(session: &mut Session<'_>, keep: Duration, limit: u32) -> R
     let mut forgotten = Forgotten::default();
     loop {
         let round = Forget::after(keep, STRIDE.min(limit).max(1));
-        let some = session.writing("forgetting what was handled long ago", |statements| step(statements, round))?;
+        let some = session
+            .writing("forgetting what was handled long ago", |statements| step(statements, round))?
+            .forgotten()?;
         forgotten.records += some.records;
         forgotten.more = some.more;
         if !some.more || forgotten.records >= u64::from(limit) {
@@ -89,11 +91,11 @@ pub(super) fn forget(session: &mut Session<'_>, keep: Duration, limit: u32) -> R
     }
 }
 
-fn step(statements: &Statements<'_>, round: Forget) -> Done<Forgotten> {
+fn step(statements: &Statements<'_>, round: Forget) -> Done<Round> {
     let mut turn = inbox::forget(&statements.options.prefix.sql("{p}"), round);
     loop {
         turn = match turn {
-            Turn::Done(forgotten) => return Ok(forgotten),
+            Turn::Done(round) => return Ok(round),
             Turn::Change(statement, then) => {
                 let changed = statements.execute(&statement.sql, params_from_iter(&statement.values))?;
                 then(u64::try_from(changed).unwrap_or(0))

@@ -126,8 +126,9 @@ impl<R: Receiver> ConsumerBuilder<R> {
             let text = "retry.max_age: a consumer does not know how old a message is; leave it out";
             return Err(Error::new(ErrorKind::Config, text));
         }
-        // Two words may be lost, and the third is heard in time.
-        let extend_every = self.subscription.hold().map(|hold| (hold / 3).max(shortest));
+        // What begins or ends meanwhile is told again after two parts at most; two words may be lost, and the third is heard in
+        // the fourth part.
+        let extend_every = self.subscription.hold().map(|hold| (hold / 5).max(shortest));
         let graveyard = if self.dead_letters.is_some() { Graveyard::Given } else { Graveyard::Nowhere };
         Ok(Consumer {
             rules: Rules {

@@ -12,7 +12,7 @@ use tracing::Instrument as _;
 use super::burying::DeadLetters;
 use super::receiver::{Handled, Receiver};
 use super::setback::Setback;
-use super::taken::{ANSWER, Content, Ownership, Taken};
+use super::taken::{Content, Ownership, Taken};
 use super::telemetry;
 use crate::delivery::Delivery;
 use crate::last_words::last_words;
@@ -96,12 +96,12 @@ pub(super) async fn bury(taken: Taken, dead: DeadLetters, given_up: Arc<GivenUp>
 /// Whether it is another consumer's by now, where nothing asks for that while it waits: what
 /// is begun then would be done beside its new owner, and behind what that one does.
 async fn is_lost_already(taken: &Taken, limits: Limits) -> bool {
-    limits.extend_every.is_none() && taken.extend(ANSWER).await == Ownership::Lost
+    limits.extend_every.is_none() && taken.extend(None).await == Ownership::Lost
 }
 
 /// Tells the broker that it is worked on.
-pub(super) async fn extend(taken: Taken) -> Ended {
-    match taken.extend(ANSWER).await {
+pub(super) async fn extend(taken: Taken, limits: Limits) -> Ended {
+    match taken.extend(limits.extend_every).await {
         Ownership::Ours => Ended::Kept(taken),
         Ownership::Lost => lost(&taken),
     }

@@ -109,6 +109,9 @@ enum Phase {
     Stopping,
 }
 
+/// The shortest time between an answer and the next word.
+const MOMENT: Duration = Duration::from_millis(1);
+
 /// The messages in hand, and what becomes of them next.
 ///
 /// Each is in one line, and only the first of a line may begin. While something is being done with a message, nothing else is.
@@ -208,6 +211,7 @@ impl Plan {
         }
         if let Some((_, number)) = self.extensions.first().copied().filter(|(at, _)| *at <= now) {
             self.begin(number, Busy::Telling);
+            self.told(now, number);
             return Some(Step::Extend(number));
         }
         let number = self.who_begins()?;
@@ -236,9 +240,11 @@ impl Plan {
             self.working = self.working.saturating_sub(1);
             held.suspicion = Suspicion::None;
             self.alone = self.alone.filter(|alone| *alone != number);
+            held.extend_at = self.rules.next_extension(now);
         }
+        // A word that was answered late is not followed by the next one before what may begin has begun.
+        held.extend_at = held.extend_at.max(now + MOMENT);
         held.busy = Busy::No;
-        held.extend_at = self.rules.next_extension(now);
         match end {
             End::Gone => {
                 self.remove(number);
@@ -321,6 +327,13 @@ impl Plan {
         let Some(held) = self.held.get_mut(&number) else { return };
         held.busy = busy;
         self.working += usize::from(busy == Busy::Working);
+    }
+
+    /// The broker is told now: the next word counts from here, and not from its answer.
+    fn told(&mut self, now: Tick, number: Number) {
+        if let Some(held) = self.held.get_mut(&number) {
+            held.extend_at = self.rules.next_extension(now);
+        }
     }
 
     fn stand(&mut self, number: Number, standing: Standing) {

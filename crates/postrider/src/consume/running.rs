@@ -163,7 +163,10 @@ impl<R: Receiver> Running<R> {
                     telemetry::kept(taken, self.consumer.rules.retry.maximum);
                 }
             }
-            Step::Extend(number) => self.spawn(number, handling::extend),
+            Step::Extend(number) => {
+                let limits = self.consumer.limits;
+                self.spawn(number, |taken| handling::extend(taken, limits));
+            }
             Step::Release(number) => self.spawn(number, handling::release),
         }
     }

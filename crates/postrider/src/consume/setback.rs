@@ -7,6 +7,7 @@ use std::io;
 use postrider_core::{DeadReason, Error, ErrorKind, causes};
 
 use super::plan::End;
+use crate::driver::trouble;
 use crate::inbox::InboxError;
 
 /// Why a message could not be handled, and what follows.
@@ -63,12 +64,15 @@ impl Setback {
     ///
     /// A [`Setback`] says what it is. What the inbox, the outbox or a broker of Postrider's could not do because something is
     /// away, contended, throttled, misconfigured or not known is not counted, nor is a connection that could not be made or
-    /// broke ([`std::io::Error`]), nor a pool of sqlx's that gave none. Given up at once is what is older than the inbox
-    /// remembers, as [`DeadReason::Expired`].
+    /// broke ([`std::io::Error`]). Of the drivers whose features are on, nor is what they say of a database that is away, out of
+    /// disk, memory or connections, read-only, or busy with others (a deadlock, a lock): in the handler's own statements, in its
+    /// `begin` and in its commit. A statement that ran into a time limit of the server is counted. Given up at once is what is
+    /// older than the inbox remembers, as [`DeadReason::Expired`].
     ///
     /// They are found behind wrappers too, those that show an error as their own among them (`#[error(transparent)]`, `anyhow`).
-    /// Two are not found there unless they are a cause and not the whole (`#[source]`, `.context(..)`): a bare
-    /// [`std::io::Error`], and the error of a broker.
+    /// Three are not found there unless they are a cause and not the whole (`#[source]`, `.context(..)`): a bare
+    /// [`std::io::Error`], the error of a broker, and an error of diesel. Errors of pools (`deadpool`, `bb8`, `r2d2`) are found
+    /// where they have the driver's as a cause; map others to [`Setback::again`].
     pub fn of(error: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         let error = error.into();
         let mut cause: Option<&(dyn StdError + 'static)> = Some(&*error);
@@ -110,7 +114,10 @@ fn blame(error: &(dyn StdError + 'static)) -> Option<Blame> {
         return Some(marked.blame);
     }
     if let Some(error) = error.downcast_ref::<io::Error>() {
-        return is_of_a_connection(error.kind()).then_some(Blame::Nobody);
+        return (is_of_a_connection(error.kind()) || is_of_a_name(error)).then_some(Blame::Nobody);
+    }
+    if trouble::is_of_the_database(error) {
+        return Some(Blame::Nobody);
     }
     error.downcast_ref::<Error>().map(of_kind).or_else(|| by_its_words(&error.to_string()))
 }
@@ -123,21 +130,25 @@ fn by_its_words(said: &str) -> Option<Blame> {
     if said == InboxError::Contended(None).to_string() {
         return Some(Blame::Nobody);
     }
-    #[cfg(any(feature = "sqlx-postgres", feature = "sqlx-mysql", feature = "sqlx-sqlite"))]
-    if [sqlx::Error::PoolTimedOut, sqlx::Error::PoolClosed].iter().any(|error| said == error.to_string()) {
-        return Some(Blame::Nobody);
-    }
     None
 }
 
+/// A name that could not be looked up has no kind of its own: <https://github.com/rust-lang/rust/issues/86442>.
+fn is_of_a_name(error: &io::Error) -> bool {
+    error.to_string().starts_with("failed to lookup address information")
+}
+
+/// An end that came too early is not among them: a payload that is too short ends so as well. Where a driver met it, the driver
+/// tells.
 fn is_of_a_connection(kind: io::ErrorKind) -> bool {
     use io::ErrorKind::{
-        BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, HostUnreachable, NetworkDown,
-        NetworkUnreachable, NotConnected, TimedOut,
+        AddrNotAvailable, BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, HostUnreachable,
+        NetworkDown, NetworkUnreachable, NotConnected, TimedOut,
     };
     matches!(
         kind,
-        BrokenPipe
+        AddrNotAvailable
+            | BrokenPipe
             | ConnectionAborted
             | ConnectionRefused
             | ConnectionReset
@@ -237,7 +248,15 @@ mod tests {
     fn a_pool_without_a_connection_is_not_the_fault_of_the_message() {
         assert_eq!(blame_of(sqlx::Error::PoolTimedOut), Blame::Nobody);
         assert_eq!(blame_of(sqlx::Error::Io(io::Error::from(io::ErrorKind::ConnectionRefused))), Blame::Nobody);
+        // A proxy in front of a database that is away.
+        assert_eq!(blame_of(sqlx::Error::Io(io::Error::from(io::ErrorKind::UnexpectedEof))), Blame::Nobody);
         assert_eq!(blame_of(sqlx::Error::RowNotFound), Blame::Message);
+    }
+
+    #[tokio::test]
+    async fn a_host_that_is_not_known_is_not_the_fault_of_the_message() {
+        let error = tokio::net::TcpStream::connect("db.invalid:5432").await.unwrap_err();
+        assert_eq!(blame_of(error), Blame::Nobody);
     }
 
     #[test]
@@ -285,6 +304,8 @@ mod tests {
             (sqlx::Error::PoolTimedOut.into(), Blame::Nobody),
             #[cfg(feature = "sqlx-postgres")]
             (sqlx::Error::Io(io::Error::from(io::ErrorKind::ConnectionRefused)).into(), Blame::Nobody),
+            #[cfg(feature = "sqlx-postgres")]
+            (sqlx::Error::Io(io::Error::from(io::ErrorKind::UnexpectedEof)).into(), Blame::Nobody),
             #[cfg(feature = "sqlx-postgres")]
             (sqlx::Error::RowNotFound.into(), Blame::Message),
         ];

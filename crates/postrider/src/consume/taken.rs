@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use postrider_core::{Error, ErrorKind, Incoming, Place, Receipt, Result};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, interval_at, timeout};
 
 use super::rules::{Arrival, Line};
 use crate::delivery::Delivery;
@@ -75,17 +75,19 @@ impl Taken {
     }
 
     async fn until_lost(&self, every: Duration) {
+        let mut words = interval_at(Instant::now() + every, every);
         loop {
-            sleep(every).await;
-            // A word that is not answered must not keep the next one from being said in time.
-            if self.extend(every.min(ANSWER)).await == Ownership::Lost {
+            words.tick().await;
+            if self.extend(Some(every)).await == Ownership::Lost {
                 return;
             }
         }
     }
 
-    /// Says that it is worked on. Where the broker does not answer, it is asked again the next time.
-    pub(super) async fn extend(&self, within: Duration) -> Ownership {
+    /// Says that it is worked on. Where the broker does not answer, it is asked again the next time: a word that is not answered
+    /// must not keep the next one from being said in time.
+    pub(super) async fn extend(&self, every: Option<Duration>) -> Ownership {
+        let within = every.map_or(ANSWER, |every| every.min(ANSWER));
         match answered(within, self.receipt.extend()).await {
             Err(error) if error.kind() == ErrorKind::Fenced => Ownership::Lost,
             Err(error) => {

@@ -257,6 +257,21 @@ pub(super) fn inside<E: From<Error>>(depth: QueryResult<Option<NonZeroU32>>, out
     }
 }
 
+/// Whether it says nothing of what was asked: by what diesel tells, and by the words of each of the databases.
+#[cfg(feature = "consume")]
+pub(super) fn is_trouble(error: &(dyn std::error::Error + 'static)) -> bool {
+    let Some(failed) = error.downcast_ref::<Failed>() else { return error.is::<diesel::ConnectionError>() };
+    let judged = [
+        #[cfg(feature = "diesel-postgres")]
+        super::diesel_postgres::sqlstate(failed).is_none_or(super::postgres::is_trouble),
+        #[cfg(feature = "diesel-mysql")]
+        super::diesel_mysql::number(failed).is_none_or(super::mysql::is_trouble),
+        #[cfg(feature = "diesel-sqlite")]
+        super::diesel_sqlite::code(failed).is_none_or(super::sqlite::is_trouble),
+    ];
+    judged.contains(&true)
+}
+
 /// Whether the connection is gone.
 #[cfg(any(feature = "diesel-postgres", feature = "diesel-mysql"))]
 pub(super) fn is_lost(error: &Failed) -> bool {

@@ -58,7 +58,7 @@ fn not_received(error: Failed) -> InboxError {
 }
 
 /// The number of the error, which diesel keeps to itself, as far as the server's words tell it.
-fn number(error: &Failed) -> Option<u16> {
+pub(super) fn number(error: &Failed) -> Option<u16> {
     let said = said(error);
     match error {
         _ if is_lost(error) => None,

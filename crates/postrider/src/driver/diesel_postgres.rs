@@ -66,7 +66,7 @@ fn not_received(error: Failed) -> InboxError {
 }
 
 /// The SQLSTATE, which diesel keeps to itself, as far as the server's words tell it.
-fn sqlstate(error: &Failed) -> Option<&'static str> {
+pub(super) fn sqlstate(error: &Failed) -> Option<&'static str> {
     let said = said(error);
     match error {
         _ if is_lost(error) => None,

@@ -52,11 +52,14 @@ fn not_received(error: Failed) -> InboxError {
 }
 
 /// The result code, which diesel keeps to itself, as far as SQLite's words tell it.
-fn code(error: &Failed) -> Option<i32> {
+pub(super) fn code(error: &Failed) -> Option<i32> {
     match said(error) {
         "database is locked" => Some(sqlite::BUSY),
         "database table is locked" => Some(sqlite::LOCKED),
         "attempt to write a readonly database" => Some(sqlite::READONLY),
+        "disk I/O error" => Some(sqlite::IO),
+        "database or disk is full" => Some(sqlite::FULL),
+        "out of memory" => Some(sqlite::NO_MEMORY),
         _ => Some(0),
     }
 }

@@ -80,6 +80,8 @@ mod sqlx_rows;
 mod sqlx_sqlite;
 #[cfg(feature = "tokio-postgres")]
 mod tokio_postgres;
+#[cfg(feature = "consume")]
+pub(crate) mod trouble;
 
 #[cfg(feature = "_diesel")]
 pub use self::diesel::{Diesel, DieselBackend};

@@ -20,6 +20,17 @@ const fn is_away(number: u16) -> bool {
     is_out_of_something(number) || goes_away(number) || matches!(number, 1040 | 1203 | 1317)
 }
 
+/// Whether an error of any statement, by its number, says nothing of what was asked.
+#[cfg(feature = "consume")]
+pub(super) fn is_trouble(number: u16) -> bool {
+    is_away(number) || asks_again(number) || is_read_only(number)
+}
+
+/// Whether it is a replica, or was made to take no writes.
+const fn is_read_only(number: u16) -> bool {
+    matches!(number, 1290 | 1792 | 1836)
+}
+
 /// A refusal by the server, by its number; none when the connection failed.
 pub(super) fn refused(names: &Names, number: Option<u16>) -> Error {
     let table = format!("{}outbox", names.prefix());
@@ -30,7 +41,7 @@ pub(super) fn refused(names: &Names, number: Option<u16>) -> Error {
             ErrorKind::Config,
             format!("the application's user may not insert into {table}: `grant insert on {table} to USER`"),
         ),
-        Some(1290 | 1792 | 1836) => {
+        Some(number) if is_read_only(number) => {
             (ErrorKind::Config, format!("enqueueing into {table} in a read-only transaction or on a replica"))
         }
         Some(1213) => (
@@ -74,7 +85,7 @@ pub(super) fn not_received(number: Option<u16>, said: impl std::fmt::Display) ->
             "the application's user may not use the inbox: grant it select, insert, update and delete on its tables"
                 .to_owned(),
         ),
-        Some(1290 | 1792 | 1836) => {
+        Some(number) if is_read_only(number) => {
             (ErrorKind::Config, "asking the inbox in a read-only transaction or on a replica".to_owned())
         }
         Some(number) if is_away(number) => {

@@ -99,6 +99,18 @@ fn not_received(error: &mysql_async::Error) -> InboxError {
     mysql::not_received(number(error), error)
 }
 
+/// Whether one of the errors that the driver's are made of says nothing of what was asked.
+#[cfg(feature = "consume")]
+pub(super) fn is_trouble(error: &(dyn std::error::Error + 'static)) -> bool {
+    use mysql_async::{DriverError, IoError, ServerError};
+
+    let of_the_connection =
+        |error: &DriverError| matches!(error, DriverError::ConnectionClosed | DriverError::PoolDisconnected);
+    error.is::<IoError>()
+        || error.downcast_ref().is_some_and(of_the_connection)
+        || error.downcast_ref().is_some_and(|told: &ServerError| mysql::is_trouble(told.code))
+}
+
 migrate_on!(Pool, get_conn, Conn, run, not_migrated::<Conn>);
 
 impl Session for Conn {

@@ -16,6 +16,13 @@ fn is_away(sqlstate: &str) -> bool {
     ["08", "53", "57", "58"].iter().any(|class| sqlstate.starts_with(class))
 }
 
+/// Whether an error of any statement, by its SQLSTATE, says nothing of what was asked.
+#[cfg(feature = "consume")]
+pub(super) fn is_trouble(sqlstate: &str) -> bool {
+    // A limit of time on a statement may be the fault of what it was to do; 25006 is a replica, after a failover.
+    sqlstate != "57014" && (is_away(sqlstate) || asks_again(sqlstate) || sqlstate == "25006")
+}
+
 /// A refusal by PostgreSQL, by its SQLSTATE; none when the connection failed.
 pub(super) fn refused(table: &str, sqlstate: Option<&str>) -> Error {
     let (kind, text) = match sqlstate {

@@ -223,6 +223,12 @@ fn switch_to_wal(connection: &Connection) -> rusqlite::Result<()> {
     }
 }
 
+/// Whether SQLite's own error, beneath the driver's, says nothing of what was asked.
+#[cfg(feature = "consume")]
+pub(super) fn is_trouble(error: &(dyn std::error::Error + 'static)) -> bool {
+    error.downcast_ref::<rusqlite::ffi::Error>().is_some_and(|failure| sqlite::is_trouble(failure.extended_code))
+}
+
 fn not_migrated(error: rusqlite::Error) -> Error {
     sqlite::not_migrated(code(&error)).because(error)
 }

@@ -121,6 +121,13 @@ fn not_here(what: &str, backend: DbBackend) -> Error {
     Error::new(ErrorKind::Config, what)
 }
 
+/// Whether it could not even be asked; what it answered is told by sqlx's error beneath.
+#[cfg(feature = "consume")]
+pub(super) fn is_trouble(error: &(dyn std::error::Error + 'static)) -> bool {
+    let of_the_connection = |error: &DbErr| matches!(error, DbErr::ConnectionAcquire(_) | DbErr::Conn(_));
+    error.is::<sea_orm::error::ConnAcquireErr>() || error.downcast_ref().is_some_and(of_the_connection)
+}
+
 /// What a database said of an error.
 struct Told {
     /// Its code, unless the connection failed.

@@ -7,10 +7,12 @@ use crate::outbox::Outbox;
 
 pub(super) const BUSY: i32 = 5;
 pub(super) const LOCKED: i32 = 6;
-const NO_MEMORY: i32 = 7;
+pub(super) const NO_MEMORY: i32 = 7;
 pub(super) const READONLY: i32 = 8;
-const IO: i32 = 10;
-const FULL: i32 = 13;
+pub(super) const IO: i32 = 10;
+pub(super) const FULL: i32 = 13;
+#[cfg(feature = "consume")]
+const CANNOT_OPEN: i32 = 14;
 
 const MIGRATE: &str = "run `postrider migrate` or call postrider::migrate before the application writes, and check the \
                        configured schema and prefix";
@@ -19,6 +21,12 @@ const MIGRATE: &str = "run `postrider migrate` or call postrider::migrate before
 #[cfg(any(feature = "sqlx-sqlite", feature = "rusqlite"))]
 pub(super) fn is_busy(code: Option<i32>) -> bool {
     code.map(|code| code & 0xff) == Some(BUSY)
+}
+
+/// Whether an error of any statement, by its result code, says nothing of what was asked.
+#[cfg(feature = "consume")]
+pub(super) fn is_trouble(code: i32) -> bool {
+    matches!(code & 0xff, BUSY | LOCKED | NO_MEMORY | READONLY | IO | FULL | CANNOT_OPEN)
 }
 
 /// A refusal by SQLite, by its result code and its message.

@@ -125,6 +125,21 @@ fn not_received(error: tokio_postgres::Error) -> InboxError {
     postgres::not_received(error.code().map(SqlState::code), said)
 }
 
+/// Of an error that is not the server's the words alone say what it is.
+#[cfg(feature = "consume")]
+pub(super) fn is_trouble(error: &(dyn std::error::Error + 'static)) -> bool {
+    const OF_THE_CONNECTION: [&str; 5] = [
+        "connection closed",
+        "error communicating with the server",
+        "error connecting to server",
+        "error performing TLS handshake",
+        "timeout waiting for server",
+    ];
+    let told = error.downcast_ref::<tokio_postgres::error::DbError>();
+    told.is_some_and(|told| postgres::is_trouble(told.code().code()))
+        || OF_THE_CONNECTION.contains(&error.to_string().as_str())
+}
+
 impl<'t> MigrateTarget for &'t Client {
     type Answer = Answering<'t, (), Error>;
 

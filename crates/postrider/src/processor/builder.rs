@@ -49,7 +49,9 @@ impl<H: Handler> ProcessorBuilder<H> {
         }
     }
 
-    /// The collection of the entities; `entities` without. A collection belongs to one consumer.
+    /// The collection of the entities; `entities` without. A collection belongs to one consumer. Where processors of one consumer
+    /// keep entities in several stores and share their tokens, each has a collection of another name: a token knows its entity by
+    /// that, and by nothing of the store.
     #[must_use]
     pub fn collection(self, name: &str) -> Self {
         Self { collection: name.to_owned(), ..self }

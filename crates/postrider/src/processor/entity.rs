@@ -148,23 +148,34 @@ impl Format {
         Ok(Document { state: Some(state), entries: wire.entries.into_iter().map(entry).collect() })
     }
 
+    /// How many ids of it are forgotten when it is written now.
+    pub(super) fn forgets(&self, document: &Document<Json>, now: Timestamp) -> usize {
+        document.entries.iter().filter(|entry| self.is_remembered_until(entry).is_some_and(|end| end <= now)).count()
+    }
+
+    /// When the id of a message is forgotten that is done; none for one that is not.
+    fn is_remembered_until(&self, entry: &Entry<Json>) -> Option<Timestamp> {
+        // An id of a time that has not come is kept until it has, so that the floor never rises above the present.
+        let seen = made_at(entry.id).unwrap_or(Timestamp(0)).max(entry.attempt.made_at());
+        let keep = i64::try_from(self.keep.as_micros()).unwrap_or(i64::MAX).saturating_add(1);
+        (entry.outputs == Outputs::Sent).then(|| Timestamp(seen.0.saturating_add(keep)))
+    }
+
     /// Writes a document, without the ids that are forgotten by now.
     ///
     /// # Errors
     /// When it cannot be written as JSON.
     pub(super) fn write(&self, document: &Document<Json>, now: Timestamp) -> Result<Written> {
         let state = document.state.clone().unwrap_or_default();
-        let keep = i64::try_from(self.keep.as_micros()).unwrap_or(i64::MAX);
-        let since = Timestamp(now.0.saturating_sub(keep));
         let (mut floor, mut entries) = (state.floor, Vec::with_capacity(document.entries.len()));
+        let mut remembers_until = None;
         for entry in &document.entries {
-            let made = made_at(entry.id);
-            // An id of a time that has not come is kept until it has, so that the floor never rises above the present.
-            let seen = made.unwrap_or(Timestamp(0)).max(entry.attempt.made_at());
-            if entry.outputs == Outputs::Sent && seen < since {
-                floor = floor.max(made);
+            let end = self.is_remembered_until(entry);
+            if end.is_some_and(|end| end <= now) {
+                floor = floor.max(made_at(entry.id));
                 continue;
             }
+            remembers_until = remembers_until.max(end);
             let outputs = match &entry.outputs {
                 Outputs::ToSend(outputs) => Some(outputs.clone()),
                 Outputs::Staged | Outputs::Sent => None,
@@ -180,7 +191,8 @@ impl Format {
         let pause = i64::try_from(self.resume_after.as_micros()).unwrap_or(i64::MAX);
         let unfinished = document.unfinished().map(|_| Timestamp(now.0.saturating_add(pause)));
         let later = state.later.iter().filter_map(Output::deliver_at).min();
-        let due = unfinished.into_iter().chain(later).min();
+        // While messages come, each write forgets. Where none comes any more, one look at the end forgets all of them.
+        let due = unfinished.into_iter().chain(later).chain(remembers_until).min();
         let wire = Wire {
             format: FORMAT,
             consumer: self.consumer.clone(),

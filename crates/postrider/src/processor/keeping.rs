@@ -74,7 +74,7 @@ impl<H: Handler> Processor<H> {
                 }
                 continue;
             }
-            return self.send_later(key, document, &stored.version, now, kept).await;
+            return self.send_and_forget(key, document, &stored.version, now, kept).await;
         }
         Ok(())
     }
@@ -89,7 +89,7 @@ impl<H: Handler> Processor<H> {
         let mut after = None;
         loop {
             let Left { tokens: left, unreadable, last } =
-                tokens.left(&self.format.consumer, now, after.as_ref(), PAGE).await?;
+                tokens.left(&self.format.consumer, &self.collection, now, after.as_ref(), PAGE).await?;
             kept.stuck.extend(unreadable);
             for (token, owner) in left {
                 match self.sweep_one(tokens, token, &owner).await {
@@ -128,7 +128,8 @@ impl<H: Handler> Processor<H> {
         }
     }
 
-    async fn send_later(
+    /// Sends what has a time of its own that has come, and forgets ids that were kept for long enough.
+    async fn send_and_forget(
         &self,
         key: &DocumentKey,
         document: Document<Json>,
@@ -139,13 +140,17 @@ impl<H: Handler> Processor<H> {
         let state = document.state.clone().unwrap_or_default();
         let (due, later): (Vec<_>, Vec<_>) =
             state.later.into_iter().partition(|output| output.deliver_at().is_none_or(|at| at <= now));
-        if due.is_empty() {
+        let forgets = self.format.forgets(&document, now);
+        if due.is_empty() && forgets == 0 {
             return Ok(());
         }
         self.send(&due).await?;
         let document = Document { state: Some(State { later, ..state }), entries: document.entries };
         match self.put(key, Some(version), &document).await {
-            Ok(_) => kept.sent += u64::try_from(due.len()).unwrap_or(u64::MAX),
+            Ok(_) => {
+                kept.sent += u64::try_from(due.len()).unwrap_or(u64::MAX);
+                kept.forgotten += u64::try_from(forgets).unwrap_or(u64::MAX);
+            }
             // Somebody else wrote it: they are sent once more, with the same ids.
             Err(WriteError::Conflict) => {}
             Err(WriteError::Failed(error)) => return Err(error),

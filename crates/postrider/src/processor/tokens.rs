@@ -178,10 +178,11 @@ impl Tokens {
         })
     }
 
-    /// Tokens of this consumer that were made long ago and are not valid, from behind `after`.
+    /// Tokens that this consumer made long ago for entities of this collection and that are not valid, from behind `after`.
     pub(super) async fn left(
         &self,
         consumer: &str,
+        entities: &Collection,
         now: Timestamp,
         after: Option<&DocumentKey>,
         at_most: usize,
@@ -201,7 +202,7 @@ impl Tokens {
             let Ok(token) = Uuid::parse_str(key.name()) else { continue };
             // A store that names every document names those that are not old enough, too.
             let is_old = made_before(token, now, self.sweep_after);
-            if owner.consumer == consumer && is_old {
+            if owner.consumer == consumer && owner.collection == entities.as_str() && is_old {
                 left.tokens.push((token, owner));
             }
         }

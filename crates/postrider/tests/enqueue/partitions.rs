@@ -126,11 +126,11 @@ async fn on_postgresql_a_migration_forgets_nothing() {
     assert_eq!(claimed(&mut client, id).await, Seen::Repeat);
 }
 
-/// A transaction that has claimed keeps its partition; whoever drops partitions waits a moment and goes on without it.
+/// A transaction that has claimed keeps its partition; whoever drops partitions waits a moment, goes on without it, and says so.
 #[tokio::test]
 async fn on_postgresql_an_open_claim_keeps_its_partition_and_stops_nobody_for_long() {
     let database = postgres::Database::fresh().await;
-    let (mut one, other) = (connect(&database).await, connect(&database).await);
+    let (mut one, mut other) = (connect(&database).await, connect(&database).await);
     other.batch_execute(A_SECOND).await.unwrap();
     let (inbox, id) = (Inbox::new(), MessageId::fresh());
     let tx = one.transaction().await.unwrap();
@@ -139,10 +139,41 @@ async fn on_postgresql_an_open_claim_keeps_its_partition_and_stops_nobody_for_lo
     let ends: String = other.query_one(ends, &[]).await.unwrap().get(0);
     until(&other, &format!("select timestamptz '{ends}' <= clock_timestamp() - interval '1 s'")).await;
     let dropped = tokio::time::timeout(Duration::from_secs(5), other.query_one("select postrider_inbox_keep()", &[]));
-    assert_eq!(dropped.await.unwrap().unwrap().get::<_, i64>(0), 0);
+    assert_eq!(dropped.await.unwrap().unwrap().get::<_, i64>(0), -1);
+    let round = other.transaction().await.unwrap();
+    let held_up = inbox.forget(&round, Duration::from_secs(1)).await;
+    assert!(matches!(held_up, Err(InboxError::Contended(_))), "{held_up:?}");
+    drop(round);
     tx.commit().await.unwrap();
     let dropped = other.query_one("select postrider_inbox_keep()", &[]).await.unwrap();
     assert!(dropped.get::<_, i64>(0) > 0);
+}
+
+/// Of handlers that take their time one is open at every moment: they end within the second that a drop waits.
+#[tokio::test]
+async fn on_postgresql_handlers_that_overlap_all_the_time_do_not_keep_what_is_old() {
+    let database = postgres::Database::fresh().await;
+    let other = connect(&database).await;
+    other.batch_execute(A_SECOND).await.unwrap();
+    let mut handlers = tokio::task::JoinSet::new();
+    for number in 0..8 {
+        let mut client = connect(&database).await;
+        handlers.spawn(async move {
+            tokio::time::sleep(Duration::from_millis(40) * number).await;
+            loop {
+                let tx = client.transaction().await.unwrap();
+                assert_eq!(Inbox::new().first_seen(&tx, CONSUMER, MessageId::fresh()).await.unwrap(), Seen::First);
+                tx.batch_execute("select pg_sleep(0.3)").await.unwrap();
+                tx.commit().await.unwrap();
+            }
+        });
+    }
+    until(&other, "select bool_or(ends <= clock_timestamp() - interval '1 s') from postrider_inbox_partitions()").await;
+    let mut dropped = Vec::new();
+    while !dropped.iter().any(|dropped| *dropped > 0) {
+        assert!(dropped.len() < 10 && handlers.try_join_next().is_none(), "{dropped:?}");
+        dropped.push(other.query_one("select postrider_inbox_keep()", &[]).await.unwrap().get::<_, i64>(0));
+    }
 }
 
 /// What was recorded after a snapshot is not seen under it: a partition that looks unused may be used.

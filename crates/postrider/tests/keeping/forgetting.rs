@@ -84,7 +84,8 @@ async fn a_round_is_bounded_and_says_that_there_is_more(app: &mut impl Applicati
 
 async fn the_inbox_is_shown_by_its_consumers(app: &mut impl Application) {
     let mut operator = app.operator().await;
-    assert!(operator.inbox(100).await.unwrap().consumers.is_empty());
+    let fresh = operator.inbox(100).await.unwrap();
+    assert!(fresh.consumers.is_empty() && fresh.since.is_none(), "{fresh:?}");
     first(app, "billing", &[made(HOUR), timeless(), MessageId::fresh()]).await;
     first(app, "mail", &[MessageId::fresh()]).await;
     app.refuse("audit", postrider::Message::new("orders.placed", "x")).await;
@@ -126,6 +127,26 @@ async fn a_relay_forgets_what_is_older_and_keeps_the_rest(app: &mut impl Applica
     stop.cancel();
     relaying.await.unwrap().unwrap();
     assert_eq!(app.first_seen("billing", kept).await.unwrap(), Seen::Repeat);
+}
+
+/// The first batch of a round says what is forgotten. Those that follow delete it, and wait for no claim.
+#[tokio::test]
+async fn on_mysql_a_round_of_many_batches_stops_claims_once() {
+    let mut app = Mysql::fresh().await;
+    let mut operator = app.operator().await;
+    let old: Vec<_> = (0..25).map(|_| made(3 * DAY)).collect();
+    first(&mut app, "billing", &old).await;
+    app.age("billing", 3 * DAY).await;
+    // Behind what is old the server looks at one row more, which is no open claim's where messages come all the time.
+    first(&mut app, "billing", &[made(HOUR)]).await;
+    assert!(operator.forget(DAY, 10).await.unwrap().more);
+    let mut other = Conn::from_url(&app.url).await.unwrap();
+    let mut slow = other.start_transaction(TxOpts::default()).await.unwrap();
+    assert_eq!(Inbox::new().first_seen(&mut slow, "slow", MessageId::fresh()).await.unwrap(), Seen::First);
+    for (records, more) in [(10, true), (5, false)] {
+        assert_eq!(operator.forget(DAY, 10).await.unwrap(), Forgotten { records, partitions: 0, more });
+    }
+    slow.commit().await.unwrap();
 }
 
 /// New claims queue behind whoever waits for the row that all of them lock.

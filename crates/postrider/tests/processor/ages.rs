@@ -53,7 +53,13 @@ async fn ids_that_were_kept_for_long_enough_are_gone() {
         assert!(scene.processor().process(&scene.delivery("quiet").await).await.is_over());
         scene.passes(DAY);
     }
-    assert_eq!(scene.document().await.unwrap()["entries"].as_array().unwrap().len(), 8);
+    let entries = async || scene.document().await.unwrap()["entries"].as_array().map_or(0, Vec::len);
+    assert_eq!(entries().await, 8);
+    // No message comes any more.
+    assert_eq!((scene.processor().keep_up().await.unwrap().forgotten, entries().await), (0, 8));
+    scene.passes(7 * DAY);
+    assert_eq!((scene.processor().keep_up().await.unwrap().forgotten, entries().await), (8, 0));
+    assert_eq!(scene.processor().keep_up().await.unwrap().forgotten, 0);
 }
 
 /// One that is late and not older than what is remembered is handled.

@@ -104,6 +104,9 @@ async fn an_output_is_not_processed_before_its_token_is_valid() {
     assert_eq!(scene.processor().keep_up().await.unwrap().swept, 0);
     scene.passes(Duration::from_secs(2));
     assert_eq!(totals(&scene).keep_up().await.unwrap().swept, 0, "it is not this consumer's");
+    let elsewhere =
+        scene.builder_over(Arc::clone(&scene.store), Arc::clone(&scene.broker) as _).collection("elsewhere");
+    assert_eq!(elsewhere.build().unwrap().keep_up().await.unwrap().swept, 0, "it is of another collection's entity");
     assert_eq!(scene.processor().keep_up().await.unwrap().swept, 1);
     assert!(matches!(scene.processor().process(&book).await, Processed::Applied));
     assert_eq!((scene.items().await.len(), scene.tokens_left().await), (1, 1));

@@ -181,7 +181,7 @@ fn the_broker_hears_of_every_message_with_which_nothing_is_done() {
     assert_eq!(plan.wake_at(), after(10));
     assert_eq!(steps(&mut plan, after(10)), [Step::Extend(waits)], "what runs says so itself");
     assert_eq!(plan.ended(after(11), waits, End::Extended), After::Nothing);
-    assert_eq!(plan.wake_at(), after(21));
+    assert_eq!(plan.wake_at(), after(20), "it counts from the word, and not from its answer");
     // What became first meanwhile begins when the broker has answered.
     assert_eq!(steps(&mut plan, after(21)), [Step::Extend(waits)]);
     plan.ended(after(21), runs, End::Gone);
@@ -191,6 +191,17 @@ fn the_broker_hears_of_every_message_with_which_nothing_is_done() {
     // So does one whose time has come meanwhile.
     let After::Retry { after: pause, .. } = plan.ended(after(22), waits, failed()) else { panic!("it is not retried") };
     assert_eq!(plan.wake_at(), after(22) + pause);
+}
+
+#[test]
+fn a_word_that_is_answered_late_keeps_nothing_from_beginning() {
+    let mut plan = plan(Rules { extend_every: Some(SECOND), concurrency: 1, ..rules() });
+    let [runs, waits] = [take(&mut plan, "a"), take(&mut plan, "a")];
+    assert_eq!(steps(&mut plan, START), [Step::Handle(runs)]);
+    assert_eq!(steps(&mut plan, after(1)), [Step::Extend(waits)]);
+    plan.ended(after(2), runs, End::Gone);
+    plan.ended(after(3), waits, End::Extended);
+    assert_eq!(steps(&mut plan, after(3)), [Step::Handle(waits)]);
 }
 
 #[test]
