@@ -203,8 +203,7 @@ fn judge(copy: &Copy, one: &Break, logs: &Path, is_green: &mut Option<bool>) -> 
     })
 }
 
-/// Built incrementally, whatever the environment says: each break changes a line or two. From the whole of a crate, that of the
-/// machine took 35 s and not 8.
+/// Built incrementally, whatever the environment says: each break changes a line or two of a crate.
 fn test(copy: &Copy, one: &Break, log: &Path) -> Result<Ran> {
     run(copy.cargo().args(&one.test).env("CARGO_INCREMENTAL", "1"), log, LIMIT)
 }
