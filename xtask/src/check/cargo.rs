@@ -12,7 +12,7 @@ const LIMIT: Duration = Duration::from_secs(25 * 60);
 /// Crates whose features are choices of a user, so that each must build without the others.
 const CHOICES: [&str; 4] = ["postrider-stores", "postrider-brokers", "postrider-documents", "postrider"];
 
-/// What only judges needs no fast SQLite, and each set of features compiles it anew: 50 s of a processor, and not 8.
+/// What only judges needs no fast SQLite, and each set of features compiles it anew.
 const UNOPTIMISED: &str = "profile.dev.package.libsqlite3-sys.opt-level=0";
 
 pub fn fmt(scene: &Scene<'_>) -> Result<Verdict> {
