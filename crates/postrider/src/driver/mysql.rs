@@ -31,6 +31,12 @@ const fn is_read_only(number: u16) -> bool {
     matches!(number, 1290 | 1792 | 1836)
 }
 
+/// The number in what sqlx shows of an error, first in its words: `1205 (HY000): Lock wait timeout exceeded`.
+#[cfg(any(feature = "sea-orm", all(feature = "consume", feature = "sqlx-mysql")))]
+pub(super) fn number_shown(shown: &str) -> Option<u16> {
+    shown.split_once(" (")?.0.parse().ok()
+}
+
 /// A refusal by the server, by its number; none when the connection failed.
 pub(super) fn refused(names: &Names, number: Option<u16>) -> Error {
     let table = format!("{}outbox", names.prefix());

@@ -132,8 +132,8 @@ pub(super) fn is_trouble(error: &(dyn std::error::Error + 'static)) -> bool {
 struct Told {
     /// Its code, unless the connection failed.
     code: Option<String>,
-    /// The number of an error of MySQL's, which stands first in its words. Its SQLSTATE stands for many: for a lock that
-    /// somebody else holds as for nearly everything else.
+    /// The number of an error of MySQL's. Its SQLSTATE stands for many: for a lock that somebody else holds as for nearly
+    /// everything else.
     number: Option<u16>,
     said: String,
 }
@@ -145,11 +145,9 @@ fn told(error: &DbErr) -> Told {
         }
         _ => None,
     };
-    let number =
-        |shown: String| shown.split(|c: char| !c.is_ascii_digit()).next().and_then(|number| number.parse().ok());
     Told {
         code: told.and_then(|told| told.code()).map(Into::into),
-        number: told.map(|told| number(told.to_string()).unwrap_or(0)),
+        number: told.map(|told| mysql::number_shown(&told.to_string()).unwrap_or(0)),
         said: told.map_or_else(|| error.to_string(), |told| told.message().to_owned()),
     }
 }

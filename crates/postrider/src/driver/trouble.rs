@@ -43,6 +43,13 @@ mod of_sqlx {
     use sqlx::Error;
     use sqlx::error::DatabaseError;
 
+    #[cfg(any(feature = "sea-orm", feature = "sqlx-mysql"))]
+    use super::super::mysql;
+    #[cfg(feature = "_postgres")]
+    use super::super::postgres;
+    #[cfg(feature = "_sqlite")]
+    use super::super::sqlite;
+
     pub(super) fn is_sqlx(error: &(dyn StdError + 'static)) -> bool {
         let is_trouble = |error: &Error| match error {
             Error::Database(told) => is_told(&**told),
@@ -65,19 +72,13 @@ mod of_sqlx {
         let code = told.code().unwrap_or_default();
         let judged = [
             #[cfg(feature = "_postgres")]
-            (code.len() == 5 && super::super::postgres::is_trouble(&code)),
-            #[cfg(feature = "_mysql")]
-            (code.len() == 5 && mysql_number(&told.to_string()).is_some_and(super::super::mysql::is_trouble)),
+            (code.len() == 5 && postgres::is_trouble(&code)),
+            #[cfg(any(feature = "sea-orm", feature = "sqlx-mysql"))]
+            (code.len() == 5 && mysql::number_shown(&told.to_string()).is_some_and(mysql::is_trouble)),
             #[cfg(feature = "_sqlite")]
-            (code.len() < 5 && code.parse().is_ok_and(super::super::sqlite::is_trouble)),
+            (code.len() < 5 && code.parse().is_ok_and(sqlite::is_trouble)),
         ];
         judged.contains(&true)
-    }
-
-    /// It stands first in MySQL's words, before the SQLSTATE: `1205 (HY000): Lock wait timeout exceeded`.
-    #[cfg(feature = "_mysql")]
-    fn mysql_number(shown: &str) -> Option<u16> {
-        shown.split_once(" (")?.0.parse().ok()
     }
 }
 
