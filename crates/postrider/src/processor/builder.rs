@@ -60,7 +60,7 @@ impl<H: Handler> ProcessorBuilder<H> {
     /// Where outputs go: a broker, and where in it. Without one a handler that sends fails its message.
     #[must_use]
     pub fn broker(self, broker: Arc<dyn Broker>, destination: DestinationTemplate) -> Self {
-        Self { outlet: Some(Outlet { broker, destination }), ..self }
+        Self { outlet: Some(Outlet::new(broker, destination)), ..self }
     }
 
     /// For how long ids of handled messages stay in the documents; 7 days without. Each id is some 100 bytes of its entity.

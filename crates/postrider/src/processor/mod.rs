@@ -10,6 +10,7 @@
 //! is older than what is remembered is refused, not handled twice. With [`Tokens`], which sender and receiver share, nothing
 //! is kept of a message that is over. `docs/exactly-once.md` says what to choose.
 
+mod accepted;
 mod builder;
 mod entity;
 mod handler;

@@ -4,30 +4,48 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use postrider_core::{
-    Attempt, Broker, Destination, DestinationTemplate, Error, ErrorKind, Lane, Message, OrderInBatch, Outgoing,
-    Published, Result, Term,
+    Attempt, Broker, Destination, DestinationTemplate, Error, ErrorKind, Lane, Message, MessageId, OrderInBatch,
+    Outgoing, Published, Result, Term,
 };
 
+use super::accepted::AcceptedBefore;
+
 /// Where outputs go.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Outlet {
-    pub broker: Arc<dyn Broker>,
-    pub destination: DestinationTemplate,
+    broker: Arc<dyn Broker>,
+    destination: DestinationTemplate,
+    before: AcceptedBefore,
 }
 
 impl Outlet {
-    /// Sends all of them, in their order.
+    pub(super) fn new(broker: Arc<dyn Broker>, destination: DestinationTemplate) -> Self {
+        Self { broker, destination, before: AcceptedBefore::default() }
+    }
+
+    /// Sends all of them, in their order, but for those that the broker accepted when others of them failed.
     ///
     /// # Errors
-    /// The first failure: those before it are with the broker, and will be sent again with the same ids.
+    /// The first failure: those before it are with the broker. Another process sends them again, with the same ids.
     pub(super) async fn send(&self, messages: Vec<Message>) -> Result<()> {
-        let outgoing: Vec<Outgoing> =
-            messages.into_iter().map(|message| self.outgoing(message)).collect::<Result<_>>()?;
+        let ids: Vec<_> = messages.iter().map(|message| message.id).collect();
+        let left = messages.into_iter().filter(|message| !self.before.has(message.id));
+        let outgoing: Vec<_> = left.map(|message| self.outgoing(message)).collect::<Result<_>>()?;
+        let mut accepted = Vec::new();
+        let sent = self.publish(&outgoing, &mut accepted).await;
+        match &sent {
+            Ok(()) => self.before.forget(&ids),
+            Err(_) => self.before.remember(&accepted),
+        }
+        sent
+    }
+
+    async fn publish(&self, outgoing: &[Outgoing], accepted: &mut Vec<MessageId>) -> Result<()> {
         let profile = self.broker.profile();
-        let mut rest = &outgoing[..];
+        let mut rest = outgoing;
         while !rest.is_empty() {
             let (batch, behind) = rest.split_at(batch(rest, profile.order, profile.max_batch));
-            accepted(batch.len(), self.broker.publish(batch).await)?;
+            judge(batch, self.broker.publish(batch).await, accepted)?;
             rest = behind;
         }
         Ok(())
@@ -64,21 +82,25 @@ fn batch(rest: &[Outgoing], order: OrderInBatch, at_most: usize) -> usize {
     rest[..at_most].iter().map(one).take_while(|is_new| *is_new).count()
 }
 
-fn accepted(sent: usize, answers: Vec<Published>) -> Result<()> {
-    if answers.len() != sent {
-        let text = format!("the broker gave {} answers to {sent} messages", answers.len());
+/// What the broker made of a batch: those that it accepted, and the first failure.
+fn judge(batch: &[Outgoing], answers: Vec<Published>, accepted: &mut Vec<MessageId>) -> Result<()> {
+    if answers.len() != batch.len() {
+        let text = format!("the broker gave {} answers to {} messages", answers.len(), batch.len());
         return Err(Error::new(ErrorKind::Unknown, text));
     }
-    for answer in answers {
-        match answer {
-            Published::Accepted(_) => {}
-            Published::Failed(error) => return Err(error),
-            Published::NotSent => {
-                return Err(Error::new(ErrorKind::Unavailable, "an output waits for an earlier one of its key"));
+    let mut judged = Ok(());
+    for (outgoing, answer) in batch.iter().zip(answers) {
+        let failure = match answer {
+            Published::Accepted(_) => {
+                accepted.push(outgoing.message.id);
+                continue;
             }
-        }
+            Published::Failed(error) => error,
+            Published::NotSent => Error::new(ErrorKind::Unavailable, "an output waits for an earlier one of its key"),
+        };
+        judged = judged.and(Err(failure));
     }
-    Ok(())
+    judged
 }
 
 #[cfg(test)]
@@ -106,6 +128,9 @@ mod tests {
 
     #[test]
     fn an_answer_of_another_length_is_unknown_for_all_of_it() {
-        assert_eq!(accepted(2, vec![]).unwrap_err().kind(), ErrorKind::Unknown);
+        let mut accepted = Vec::new();
+        let judged = judge(&of(&[None, None]), vec![], &mut accepted);
+        assert_eq!(judged.unwrap_err().kind(), ErrorKind::Unknown);
+        assert_eq!(accepted, []);
     }
 }

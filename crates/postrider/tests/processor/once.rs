@@ -1,6 +1,7 @@
 //! One effect for each message, whatever happens on the way.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use postrider::brokers::memory::{Answer, MemoryBroker};
@@ -95,6 +96,32 @@ async fn outputs_that_could_not_be_sent_are_sent_by_the_next_delivery_with_the_s
         assert_eq!(sent.len(), 2);
         assert_eq!((&sent[0].message.id, &sent[0].message.payload), (&sent[1].message.id, &sent[1].message.payload));
         assert_eq!(scene.left().await, 0);
+    }
+}
+
+#[tokio::test]
+async fn outputs_before_one_that_is_refused_for_good_go_once_however_often_their_message_is_tried() {
+    for mode in MODES {
+        // Two tries refuse the saucer, in one call each; then somebody has widened the topic.
+        let refused = AtomicU64::new(0);
+        let broker = MemoryBroker::recording().with_script(move |outgoing, _| {
+            let is_refused = outgoing.message.payload == "saucer" && refused.fetch_add(1, Ordering::SeqCst) < 2;
+            if is_refused { Answer::Fail(ErrorKind::Rejected) } else { Answer::Accept }
+        });
+        let scene = Scene::over(mode, Arc::new(MemoryDocuments::new()), broker);
+        let processor = scene.processor();
+        let set = scene.delivery("set").await;
+        assert!(matches!(processor.process(&set).await, Processed::Again { lapse: Lapse::Away, error: Some(_) }));
+        scene.passes(Duration::from_secs(31));
+        let kept = processor.keep_up().await.unwrap();
+        assert_eq!((kept.finished, kept.stuck.len()), (0, 1), "{mode:?}");
+        assert_eq!(scene.sent(), ["cup"], "{mode:?}");
+        scene.passes(Duration::from_secs(31));
+        assert_eq!(processor.keep_up().await.unwrap().finished, 1, "{mode:?}");
+        assert_eq!(scene.sent(), ["cup", "saucer", "spoon"], "{mode:?}");
+        assert!(matches!(processor.process(&set).await, Processed::Repeat));
+        assert!(matches!(processor.process(&scene.delivery("set").await).await, Processed::Applied));
+        assert_eq!(scene.sent().len(), 6, "another message's outputs are others: {mode:?}");
     }
 }
 

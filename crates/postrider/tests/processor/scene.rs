@@ -52,6 +52,11 @@ impl Handler for Carts {
                     Message::new("carts.reminded", "later").key(7).deliver_at(Timestamp(NOON.0 + 3_600_000_000));
                 out.send(reminder).map_err(|error| error.to_string())?;
             }
+            "set" => {
+                for part in ["cup", "saucer", "spoon"] {
+                    out.send(Message::new("carts.filled", part).key(7)).map_err(|error| error.to_string())?;
+                }
+            }
             "in 8 days" => {
                 let reminder = Message::new("carts.reminded", "reminder").key(7);
                 let leaves = Timestamp(NOON.0 + 8 * 86_400_000_000);
