@@ -6,6 +6,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use postrider_testkit::command::relay_beside;
 use postrider_testkit::servers::process::find;
@@ -20,7 +21,11 @@ const SEEDS: [&str; 3] = ["1", "2", "3"];
 /// The torturer's exit code for a run that proves too little.
 const INCONCLUSIVE: i32 = 3;
 
+/// Each has relays, servers and writers of its own that its bounds of time are meant for.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
 fn torture(store: &str, broker: &str, more: &[&str]) {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     // The feature of MariaDB's store is called after its protocol.
     let features = [if store == "mariadb" { "mysql" } else { store }, broker];
     let relay = match relay_beside(Path::new(env!("CARGO_BIN_EXE_torture")), &features) {

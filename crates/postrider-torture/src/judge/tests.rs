@@ -366,8 +366,8 @@ fn the_application_waits_for_a_frozen_relay_on_sqlite_alone() {
 
 #[test]
 fn neighbours_of_poison_that_wait_are_seen() {
-    let run = |beside: u64| {
-        let mut run = Run::of(Class::Serialised, 800);
+    let run = |beside: u64, waited_before: u64| {
+        let mut run = Run::of(Class::Serialised, 801);
         let poisoned = Written { key: Key { class: Class::Poison, number: 1 }, ..run.record.written[&id(1)].clone() };
         for place in 0..800_u64 {
             let n = u32::try_from(place).unwrap() + 1;
@@ -379,11 +379,19 @@ fn neighbours_of_poison_that_wait_are_seen() {
             let at = Moment(at.0 + lag);
             run.record.delivered.push(Delivered { id: id(n), at, lane: 3, term: 1, attempt: 1, print: n.into() });
         }
+        // One of another key, which is delivered just after the poison came.
+        let (at, behind) = (Moment(50 * SECOND - waited_before), Moment(50 * SECOND + SECOND / 1_000));
+        if let Some(written) = run.record.written.get_mut(&id(801)) {
+            (written.begun, written.acknowledged) = (at, at);
+            (written.key.number, written.n) = (2, 1);
+        }
+        run.record.delivered.push(Delivered { id: id(801), at: behind, lane: 3, term: 1, attempt: 1, print: 801 });
         run.record.written.insert(id(900), Written { acknowledged: Moment(50 * SECOND), ..poisoned });
         run.changes(|run| run.dead = vec![(id(900), 2)]).broken()
     };
-    assert_eq!(run(SECOND / 2), [""; 0]);
-    assert_eq!(run(SECOND), ["I11"]);
+    assert_eq!(run(SECOND / 2, SECOND / 10), [""; 0]);
+    assert_eq!(run(SECOND, SECOND / 10), ["I11"]);
+    assert_eq!(run(SECOND, SECOND), [""; 0], "they wait for what was there before the poison");
 }
 
 #[test]
