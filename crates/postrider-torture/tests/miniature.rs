@@ -22,10 +22,10 @@ const SEEDS: [&str; 3] = ["1", "2", "3"];
 const INCONCLUSIVE: i32 = 3;
 
 /// Each has relays, servers and writers of its own that its bounds of time are meant for.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+static ALONE: Mutex<()> = Mutex::new(());
 
 fn torture(store: &str, broker: &str, more: &[&str]) {
-    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     // The feature of MariaDB's store is called after its protocol.
     let features = [if store == "mariadb" { "mysql" } else { store }, broker];
     let relay = match relay_beside(Path::new(env!("CARGO_BIN_EXE_torture")), &features) {

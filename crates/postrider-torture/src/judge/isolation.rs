@@ -47,8 +47,8 @@ pub fn isolation(case: &Case<'_>) -> Finding {
         poison += 1;
         let came = written.acknowledged;
         if came != Moment::NEVER {
-            let windows = if are_behind(&lags, came) { &mut behind } else { &mut moments };
-            windows.push((came, came.after(BESIDE)));
+            let which = if are_behind(&lags, came) { &mut behind } else { &mut moments };
+            which.push((came, came.after(BESIDE)));
         }
         if case.drained.is_some() && !dead.contains_key(id) {
             finding.breaks_at(written, || format!("{id} is poison and no dead letter"));

@@ -31,10 +31,11 @@ const fn is_read_only(number: u16) -> bool {
     matches!(number, 1290 | 1792 | 1836)
 }
 
-/// The number in what sqlx shows of an error, first in its words: `1205 (HY000): Lock wait timeout exceeded`.
+/// The number in what sqlx shows of an error, first in its words: `1205 (HY000): Lock wait timeout exceeded`. The SQLSTATE is
+/// left out where the server gives none.
 #[cfg(any(feature = "sea-orm", all(feature = "consume", feature = "sqlx-mysql")))]
 pub(super) fn number_shown(shown: &str) -> Option<u16> {
-    shown.split_once(" (")?.0.parse().ok()
+    shown.split(|shown: char| !shown.is_ascii_digit()).next()?.parse().ok()
 }
 
 /// A refusal by the server, by its number; none when the connection failed.
@@ -127,5 +128,13 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::Unavailable, "{number}");
         }
         assert_eq!(refused(&names, Some(1366)).kind(), ErrorKind::Rejected);
+    }
+
+    #[cfg(any(feature = "sea-orm", all(feature = "consume", feature = "sqlx-mysql")))]
+    #[test]
+    fn the_number_of_an_error_stands_first_with_and_without_an_sqlstate() {
+        assert_eq!(number_shown("1205 (HY000): Lock wait timeout exceeded"), Some(1205));
+        assert_eq!(number_shown("1040: Too many connections"), Some(1040));
+        assert_eq!(number_shown("error communicating with database"), None);
     }
 }
