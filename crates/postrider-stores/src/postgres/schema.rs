@@ -10,14 +10,14 @@ use postrider_core::LaneCount;
 use super::Names;
 
 /// The version of the tables that this library writes and understands.
-pub const VERSION: i32 = 7;
+pub const VERSION: i32 = 8;
 
 /// The lowest version that a build must know to work on tables of [`VERSION`], beside builds of this one. A step that
 /// changes what older relays or writers rely on raises it to its own version.
 pub const COMPATIBLE_FROM: i32 = 1;
 
 /// One step per version. A step that only changes the functions of [`ENQUEUE`] or [`INBOX`] says so and has no statement.
-const STEPS: [&str; 7] = [
+const STEPS: [&str; 8] = [
     include_str!("schema_1.sql"),
     include_str!("schema_2.sql"),
     include_str!("schema_3.sql"),
@@ -25,6 +25,7 @@ const STEPS: [&str; 7] = [
     include_str!("schema_5.sql"),
     include_str!("schema_6.sql"),
     include_str!("schema_7.sql"),
+    include_str!("schema_8.sql"),
 ];
 
 /// The function as it is now, made anew behind the steps.

@@ -1,0 +1,2 @@
+--- 8
+-- The functions of inbox.sql alone: a claim plans nothing anew.
