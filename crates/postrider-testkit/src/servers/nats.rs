@@ -9,10 +9,13 @@ use std::time::{Duration, Instant};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
+use super::brought::caches;
 use super::process::{Folder, Process, Recipe, ServerError, Signal, find, free_port};
 
-/// The variable that names another program than `nats-server`.
+/// The variable that names another program than those of [`NatsBuild`].
 pub const VARIABLE: &str = "POSTRIDER_NATS_SERVER";
+/// The version beside Debian's, which `cargo xtask servers --install` builds.
+const LATER: &str = "2.15.3";
 
 /// What stands in the server's configuration beside the port and the storage.
 #[derive(Debug, Clone, Default)]
@@ -21,6 +24,18 @@ pub struct NatsOptions {
     pub extra: String,
     /// Whether JetStream is off.
     pub jetstream: JetStream,
+    /// Which server it is.
+    pub build: NatsBuild,
+}
+
+/// Which `nats-server` is started, where [`VARIABLE`] names none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum NatsBuild {
+    /// The one in the path, Debian's say.
+    #[default]
+    Installed,
+    /// 2.15.3, which keeps what it acknowledged when it is killed; where it was not brought, the one in the path.
+    Later,
 }
 
 /// Whether a server has JetStream.
@@ -66,7 +81,7 @@ impl NatsServer {
     /// # Errors
     /// When it is not installed or does not start.
     pub async fn start_on(port: u16, options: NatsOptions) -> Result<Self, ServerError> {
-        let program = program()?;
+        let program = program(options.build)?;
         let folder = Folder::create()?;
         let config = folder.write("nats.conf", &config(&folder, port, &options))?;
         let recipe = Recipe::new(program.clone(), folder.path()).args(["-c".into(), config.into_os_string()]);
@@ -181,9 +196,11 @@ async fn greets(address: SocketAddr) -> bool {
     stream.read_exact(&mut word).await.is_ok() && &word == b"INFO"
 }
 
-fn program() -> Result<PathBuf, ServerError> {
-    match std::env::var_os(VARIABLE) {
-        Some(program) => Ok(PathBuf::from(program)),
+fn program(build: NatsBuild) -> Result<PathBuf, ServerError> {
+    let named = std::env::var_os(VARIABLE).map(PathBuf::from);
+    let later = || caches().map(|cache| cache.join(format!("nats-{LATER}/nats-server"))).find(|file| file.is_file());
+    match named.or_else(|| later().filter(|_| build == NatsBuild::Later)) {
+        Some(program) => Ok(program),
         None => find("nats-server", &[], "nats-server"),
     }
 }

@@ -9,7 +9,7 @@ use async_nats::jetstream::consumer::pull::OrderedConfig;
 use async_nats::jetstream::stream::{Config, StorageType};
 use async_nats::{Client, ConnectOptions, jetstream};
 use futures_util::StreamExt;
-use postrider_testkit::servers::nats::NatsServer;
+use postrider_testkit::servers::nats::{NatsBuild, NatsOptions, NatsServer};
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -56,7 +56,8 @@ impl NatsPlace {
     /// # Errors
     /// When it is missing or does not start.
     pub async fn start(recorder: &Arc<Recorder>) -> Fallible<Self> {
-        let server = NatsServer::start().await?;
+        let options = NatsOptions { build: NatsBuild::Later, ..NatsOptions::default() };
+        let server = NatsServer::start_with(options).await?;
         let options = ConnectOptions::new().max_reconnects(None).request_timeout(Some(PATIENCE));
         let client = options.connect(server.url()).await?;
         jetstream::new(client.clone()).create_stream(stream(SUBJECTS, Health::Usual)?).await?;
