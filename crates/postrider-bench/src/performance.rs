@@ -73,15 +73,18 @@ const PARTS: [(&str, &str, &str); 9] = [
         "MariaDB and Kafka",
         "The same on the other pair. The **limit** is the minimal pipeline that `postrider bench` measures too: it reads pages, \
          publishes and settles through the same drivers, with no decisions, no order and no retries; each of its runs and of the \
-         relay's has an outbox and a topic that nobody used before. To Kafka one message of a key is in flight at a time. \
-         Latency counts from the answer to the commit until the broker's acknowledgement has reached the relay. The \
-         application's transactions are an order and a message each, of four connections; the relay beside them is a \
-         process of its own that delivers to memory, in turns with none.",
+         relay's has an outbox and a topic that nobody used before. Of a batch the first message of a key goes to Kafka alone, \
+         and what stands behind it together after that. Latency counts from the answer to the commit until the broker's \
+         acknowledgement has reached the relay. The application's transactions are an order and a message each, of four \
+         connections; the relay beside them is a process of its own that delivers to memory, in turns with none.",
     ),
     (
         "receiving",
         "Receiving once",
-        "A message is received and has its effect: a row in a transaction, or a number in a document of PostgreSQL. Each way to          remember which messages were handled takes turns of a few seconds with one that remembers nothing. No message is a          repeat and none sends anything, so that what remembering costs is all that differs. Then the inbox receives at a          steady rate over ten times of what it remembers, while what is older is forgotten in whole partitions.",
+        "A message is received and has its effect: a row in a transaction, or a number in a document of PostgreSQL. Each way \
+         to remember which messages were handled takes turns of a few seconds with one that remembers nothing. No message \
+         is a repeat and none sends anything, so that what remembering costs is all that differs. Then the inbox receives \
+         at a steady rate over ten times of what it remembers, while what is older is forgotten in whole partitions.",
     ),
 ];
 

@@ -142,6 +142,10 @@ impl Inbox {
     /// repeat ends no transaction. While another transaction that recorded the same message is open, this waits: 5 s at most
     /// on PostgreSQL, as long as `innodb_lock_wait_timeout` on MySQL and MariaDB, as long as the busy timeout on SQLite.
     ///
+    /// With tokio-postgres it is sent when the future is first polled, so that it can share a round trip with the effect:
+    /// `tokio::join! { biased; inbox.first_seen(..), async { tx.execute(..).await } }`, and a rollback where it was a repeat
+    /// (tokio 1.46 and later; `docs/exactly-once.md`).
+    ///
     /// `consumer` is a stable name of what is done with the message, such as `billing`: each consumer sees every message
     /// once. It has 1 to 255 bytes, its tenant included, no control characters, no `@`, and no space at its ends.
     ///

@@ -254,6 +254,7 @@ struct Readme;
     doctest,
     feature = "rusqlite",
     feature = "sqlx-sqlite",
+    feature = "tokio-postgres",
     feature = "documents-memory",
     feature = "broker-memory",
     feature = "http-idempotency",

@@ -26,7 +26,9 @@ pub enum Processed {
     /// The handler failed, panicked or took too long, and nothing happened. Count it: a message that fails at every delivery
     /// belongs to the broker's dead letters.
     Failed(Box<dyn StdError + Send + Sync>),
-    /// What the handler made is larger than the store takes, and nothing happened. It will be at every delivery.
+    /// What the handler made is larger than the store takes, and nothing happened. It will be so at every delivery until the
+    /// document has room: by ids that are forgotten, outputs that are sent, a smaller state. An entity with so many messages
+    /// takes [`KnownIds`](crate::KnownIds), or remembers for a shorter time.
     TooLarge {
         /// The most bytes that the store takes.
         limit: u64,
@@ -57,8 +59,9 @@ impl fmt::Display for Processed {
             Self::Failed(error) => write!(f, "failed: {error}"),
             Self::TooLarge { limit, actual } => write!(
                 f,
-                "too large: the entity with its outputs would have {actual} bytes, and the store takes {limit}; send less at \
-                 once, or keep less in the state"
+                "too large: the entity with its outputs and the ids that it remembers would have {actual} bytes, and the store \
+                 takes {limit}; send less at once, keep less in the state, or remember ids for a shorter time or in a store of \
+                 their own (KnownIds)"
             ),
             Self::TooOld => f.write_str("too old: it may be a repeat of what is forgotten; keep it for a person"),
         }

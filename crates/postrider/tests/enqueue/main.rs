@@ -17,5 +17,6 @@ mod partitions;
 mod postgres;
 mod sea_orm;
 mod sqlite;
+mod together;
 mod tokens;
 mod trace;

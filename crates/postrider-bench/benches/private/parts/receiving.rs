@@ -37,7 +37,12 @@ const INBOX_AT_MOST: f64 = 1.35;
 enum With {
     /// The effect in a transaction, and nothing else.
     Transaction,
+    /// A question to the database before the effect that asks nothing: what any question costs.
+    RoundTrip,
+    /// The inbox is asked with the effect.
     Inbox,
+    /// The inbox is asked, and then the effect is written.
+    InboxFirst,
     Cursor,
     /// A document is read and written, and nothing else.
     Document,
@@ -46,14 +51,25 @@ enum With {
     Tokens,
 }
 
-const EVERY: [With; 7] =
-    [With::Transaction, With::Inbox, With::Cursor, With::Document, With::InDocument, With::KnownIds, With::Tokens];
+const EVERY: [With; 9] = [
+    With::Transaction,
+    With::RoundTrip,
+    With::Inbox,
+    With::InboxFirst,
+    With::Cursor,
+    With::Document,
+    With::InDocument,
+    With::KnownIds,
+    With::Tokens,
+];
 
 impl With {
     const fn says(self) -> &'static str {
         match self {
             Self::Transaction => "a transaction, nothing remembered",
-            Self::Inbox => "a transaction with the inbox",
+            Self::RoundTrip => "a transaction with a round trip more, nothing remembered",
+            Self::Inbox => "a transaction with the inbox, asked with the effect",
+            Self::InboxFirst => "a transaction with the inbox, asked before the effect",
             Self::Cursor => "a transaction with the cursor",
             Self::Document => "a document read and written, nothing remembered",
             Self::InDocument => "a processor, ids in the document",
@@ -66,7 +82,7 @@ impl With {
     const fn beside(self) -> Option<Self> {
         match self {
             Self::Transaction | Self::Document => None,
-            Self::Inbox | Self::Cursor => Some(Self::Transaction),
+            Self::RoundTrip | Self::Inbox | Self::InboxFirst | Self::Cursor => Some(Self::Transaction),
             Self::InDocument | Self::KnownIds | Self::Tokens => Some(Self::Document),
         }
     }
@@ -174,7 +190,9 @@ impl Receiver {
             }
             let began = Instant::now();
             match self.with {
-                With::Transaction | With::Inbox | With::Cursor => self.in_transaction(message.id, number).await,
+                With::Transaction | With::RoundTrip | With::Inbox | With::InboxFirst | With::Cursor => {
+                    self.in_transaction(message.id, number).await;
+                }
                 With::Document => self.in_plain_document(&message).await,
                 With::InDocument | With::KnownIds | With::Tokens => {
                     let processed = processor.process(&Delivery::new(message)).await;
@@ -206,10 +224,18 @@ impl Receiver {
 
     async fn in_transaction(&mut self, id: MessageId, number: u64) {
         let transaction = self.client.transaction().await.unwrap();
-        let is_first = first(self.with, &self.source, &transaction, id, number).await;
+        let effect = async { transaction.execute("insert into effects (message) values ($1)", &[&id.0]).await };
+        let first = first(self.with, &self.source, &transaction, id, number);
+        let is_first = if self.with == With::Inbox {
+            let (is_first, written) = tokio::join! { biased; first, effect };
+            written.unwrap();
+            is_first
+        } else {
+            let is_first = first.await;
+            effect.await.unwrap();
+            is_first
+        };
         assert!(is_first, "a message that was never sent before is a repeat");
-        let effect = "insert into effects (message) values ($1)";
-        transaction.execute(effect, &[&id.0]).await.unwrap();
         transaction.commit().await.unwrap();
     }
 
@@ -237,13 +263,14 @@ impl Receiver {
 async fn first(with: With, source: &str, transaction: &Transaction<'_>, id: MessageId, number: u64) -> bool {
     let inbox = Inbox::new();
     match with {
-        With::Inbox => inbox.first_seen(transaction, "bench", id).await.unwrap() == Seen::First,
+        With::RoundTrip => transaction.query_typed("select true", &[]).await.unwrap()[0].get(0),
+        With::Inbox | With::InboxFirst => inbox.first_seen(transaction, "bench", id).await.unwrap() == Seen::First,
         With::Cursor => inbox.advance(transaction, "bench", source, 0, number).await.unwrap() == Advance::Next,
         _ => true,
     }
 }
 
-fn figures(turns: &[Vec<Turn>; 7]) -> Vec<Figure> {
+fn figures(turns: &[Vec<Turn>; 9]) -> Vec<Figure> {
     let column = |with: With, of: fn(&Turn) -> f64| -> Vec<f64> { turns[with as usize].iter().map(of).collect() };
     let figure = |with: With, percent: &str, unit: &str, of: fn(&Turn) -> f64| {
         let figure = Figure::new(PART, format!("{}: {percent}", with.says()), unit, column(with, of));
