@@ -170,6 +170,8 @@ mod batch;
 #[cfg(feature = "consume")]
 pub mod consume;
 #[cfg(any(feature = "processor", feature = "consume"))]
+mod dead_letters;
+#[cfg(any(feature = "processor", feature = "consume"))]
 mod delivery;
 mod driver;
 mod enqueue;

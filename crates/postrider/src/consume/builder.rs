@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use postrider_core::{Attempts, Broker, Destination, Error, ErrorKind, Result, RetryPolicy, Subscription};
 
-use super::burying::DeadLetters;
 use super::handling::Limits;
 use super::receiver::Receiver;
 use super::rules::{Graveyard, Rules};
 use super::running::Consumer;
+use crate::dead_letters::DeadLetters;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 /// The most keys at once.

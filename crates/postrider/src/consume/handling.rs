@@ -9,11 +9,12 @@ use postrider_core::{Error, GivenUp};
 use tokio::time::timeout;
 use tracing::Instrument as _;
 
-use super::burying::DeadLetters;
+use super::burying::letter;
 use super::receiver::{Handled, Receiver};
 use super::setback::Setback;
 use super::taken::{Content, Ownership, Taken};
 use super::telemetry;
+use crate::dead_letters::DeadLetters;
 use crate::delivery::Delivery;
 use crate::last_words::last_words;
 
@@ -81,7 +82,7 @@ pub(super) async fn bury(taken: Taken, dead: DeadLetters, given_up: Arc<GivenUp>
     if is_lost_already(&taken, limits).await {
         return lost(&taken);
     }
-    let work = dead.bury(&taken, given_up);
+    let work = dead.bury(letter(&taken), given_up);
     match taken.while_kept(limits.extend_every, work).await {
         (Ok(()), Ownership::Ours) => {
             taken.acknowledge().await;

@@ -15,7 +15,6 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::builder::ConsumerBuilder;
-use super::burying::DeadLetters;
 use super::handling::{self, Ended, Limits};
 use super::plan::{End, Number, Plan, Step};
 use super::receiver::Receiver;
@@ -24,6 +23,7 @@ use super::summary::ConsumeSummary;
 use super::taken::Taken;
 use super::taking::Taking;
 use super::telemetry;
+use crate::dead_letters::DeadLetters;
 
 /// How long what did not end within the grace may take to be dropped, and the subscription to be left.
 const FAREWELL: Duration = Duration::from_secs(5);

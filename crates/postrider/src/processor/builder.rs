@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use postrider_core::{
-    Broker, Collection, DestinationTemplate, DocumentStore, Error, ErrorKind, Invalid, Result, Timestamp,
+    Broker, Collection, Destination, DestinationTemplate, DocumentStore, Error, ErrorKind, Invalid, Result, Timestamp,
 };
 
 use super::entity::Format;
@@ -14,6 +14,7 @@ use super::memory::Memory;
 use super::running::{Clock, Processor};
 use super::sending::Outlet;
 use super::tokens::Tokens;
+use crate::dead_letters::DeadLetters;
 
 /// The longest name of a consumer: with an id before it, it is the name of a document.
 const LONGEST_CONSUMER: usize = 200;
@@ -26,6 +27,7 @@ pub struct ProcessorBuilder<H> {
     store: Arc<dyn DocumentStore>,
     collection: String,
     outlet: Option<Outlet>,
+    dead_letters: Option<DeadLetters>,
     memory: Memory,
     keep: Duration,
     resume_after: Duration,
@@ -41,6 +43,7 @@ impl<H: Handler> ProcessorBuilder<H> {
             store,
             collection: "entities".to_owned(),
             outlet: None,
+            dead_letters: None,
             memory: Memory::InDocument,
             keep: Duration::from_secs(7 * 86_400),
             resume_after: Duration::from_secs(30),
@@ -61,6 +64,18 @@ impl<H: Handler> ProcessorBuilder<H> {
     #[must_use]
     pub fn broker(self, broker: Arc<dyn Broker>, destination: DestinationTemplate) -> Self {
         Self { outlet: Some(Outlet::new(broker, destination)), ..self }
+    }
+
+    /// Where outputs go that are given up: a broker, and the place in it. Without one an output that is refused stays, and its
+    /// entity waits for it.
+    ///
+    /// An output is given up by the relay's rule after ten attempts at which it was itself at fault: refused, or failing while
+    /// others were accepted; sixteen that are refused in a row are the broker's fault. They are counted in this process. It has
+    /// the id, the key, the topic and the headers that it had, and `postrider-dead-reason`, `-attempts` and `-error`; what stands
+    /// behind it goes on.
+    #[must_use]
+    pub fn dead_letters(self, broker: Arc<dyn Broker>, destination: Destination) -> Self {
+        Self { dead_letters: Some(DeadLetters { broker, destination }), ..self }
     }
 
     /// For how long ids of handled messages stay in the documents; 7 days without. Each id is some 100 bytes of its entity.
@@ -106,8 +121,8 @@ impl<H: Handler> ProcessorBuilder<H> {
     /// The processor.
     ///
     /// # Errors
-    /// `Config` for a name of the consumer that is empty, longer than 200 bytes or has control characters, and for a
-    /// collection that has a name of another form.
+    /// `Config` for a name of the consumer that is empty, longer than 200 bytes or has control characters, for a collection that
+    /// has a name of another form, and for a place of dead letters without a broker of outputs.
     pub fn build(self) -> Result<Processor<H>> {
         let refused = |invalid: Invalid| Error::new(ErrorKind::Config, invalid.to_string());
         let name = &self.consumer;
@@ -116,11 +131,20 @@ impl<H: Handler> ProcessorBuilder<H> {
             return Err(Error::new(ErrorKind::Config, text));
         }
         let collection = Collection::new(&self.collection).map_err(refused)?;
+        let mut outlet = self.outlet;
+        match (&mut outlet, self.dead_letters) {
+            (Some(outlet), dead_letters) => outlet.dead_letters = dead_letters,
+            (None, None) => {}
+            (None, Some(_)) => {
+                let text = "dead letters of outputs, and no outputs: expected ProcessorBuilder::broker as well";
+                return Err(Error::new(ErrorKind::Config, text));
+            }
+        }
         Ok(Processor {
             handler: self.handler,
             store: self.store,
             collection,
-            outlet: self.outlet,
+            outlet,
             memory: self.memory,
             format: Format { consumer: self.consumer, keep: self.keep, resume_after: self.resume_after },
             handler_timeout: self.handler_timeout,

@@ -22,6 +22,7 @@ mod processed;
 mod records;
 mod running;
 mod sending;
+mod suspects;
 mod tokens;
 
 pub use builder::ProcessorBuilder;

@@ -4,11 +4,16 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use postrider_core::{
-    Attempt, Broker, Destination, DestinationTemplate, Error, ErrorKind, Lane, Message, MessageId, OrderInBatch,
-    Outgoing, Published, Result, Term,
+    Attempt, Broker, DeadReason, Destination, DestinationTemplate, Error, ErrorKind, GivenUp, Lane, Message, MessageId,
+    OrderInBatch, Outgoing, Published, Result, Term,
 };
 
 use super::accepted::AcceptedBefore;
+use super::suspects::Suspects;
+use crate::dead_letters::DeadLetters;
+
+/// Charged attempts after which an output is given up.
+const ATTEMPTS: u32 = 10;
 
 /// Where outputs go.
 #[derive(Debug)]
@@ -16,36 +21,62 @@ pub(super) struct Outlet {
     broker: Arc<dyn Broker>,
     destination: DestinationTemplate,
     before: AcceptedBefore,
+    suspects: Suspects,
+    pub(super) dead_letters: Option<DeadLetters>,
+}
+
+/// The first output of several that failed.
+struct Failure {
+    id: MessageId,
+    error: Error,
 }
 
 impl Outlet {
     pub(super) fn new(broker: Arc<dyn Broker>, destination: DestinationTemplate) -> Self {
-        Self { broker, destination, before: AcceptedBefore::default() }
+        let (before, suspects) = (AcceptedBefore::default(), Suspects::default());
+        Self { broker, destination, before, suspects, dead_letters: None }
     }
 
-    /// Sends all of them, in their order, but for those that the broker accepted when others of them failed.
+    /// Sends all of them, in their order, but for those that the broker accepted when others of them failed. One that was at
+    /// fault so often that it is given up goes to the dead letters, where there is a place for them.
     ///
     /// # Errors
     /// The first failure: those before it are with the broker. Another process sends them again, with the same ids.
     pub(super) async fn send(&self, messages: Vec<Message>) -> Result<()> {
         let ids: Vec<_> = messages.iter().map(|message| message.id).collect();
-        let left = messages.into_iter().filter(|message| !self.before.has(message.id));
-        let outgoing: Vec<_> = left.map(|message| self.outgoing(message)).collect::<Result<_>>()?;
-        let mut accepted = Vec::new();
-        let sent = self.publish(&outgoing, &mut accepted).await;
-        match &sent {
-            Ok(()) => self.before.forget(&ids),
-            Err(_) => self.before.remember(&accepted),
+        loop {
+            let left: Vec<_> = messages.iter().filter(|message| !self.before.has(message.id)).collect();
+            let mut accepted = Vec::new();
+            let sent = self.publish(&left, &mut accepted).await;
+            self.suspects.accepted(&accepted);
+            let Err(Failure { id, error }) = sent else {
+                self.before.forget(&ids);
+                return Ok(());
+            };
+            self.before.remember(&accepted);
+            let attempts = self.suspects.failed(id, &error);
+            let (Some(dead), Some(message)) = (&self.dead_letters, left.into_iter().find(|message| message.id == id))
+            else {
+                return Err(error);
+            };
+            if attempts < ATTEMPTS {
+                return Err(error);
+            }
+            let given_up = GivenUp { reason: DeadReason::Attempts, attempts, error: error.story_and_advice() };
+            dead.bury(message.clone(), Arc::new(given_up)).await?;
+            tracing::warn!(%id, topic = message.topic.as_str(), attempts, %error, "an output is given up");
+            self.before.remember(&[id]);
         }
-        sent
     }
 
-    async fn publish(&self, outgoing: &[Outgoing], accepted: &mut Vec<MessageId>) -> Result<()> {
+    async fn publish(&self, messages: &[&Message], accepted: &mut Vec<MessageId>) -> std::result::Result<(), Failure> {
+        let outgoing = |message: &&Message| self.outgoing((*message).clone());
+        let outgoing: Vec<_> = messages.iter().map(outgoing).collect::<std::result::Result<_, _>>()?;
         let profile = self.broker.profile();
-        let mut rest = outgoing;
+        let mut rest = outgoing.as_slice();
         while !rest.is_empty() {
             let (batch, behind) = rest.split_at(batch(rest, profile.order, profile.max_batch));
-            judge(batch, self.broker.publish(batch).await, accepted)?;
+            judged(batch, self.broker.publish(batch).await, accepted)?;
             rest = behind;
         }
         Ok(())
@@ -62,8 +93,8 @@ impl Outlet {
         })
     }
 
-    fn outgoing(&self, message: Message) -> Result<Outgoing> {
-        let destination = self.place_of(&message)?;
+    fn outgoing(&self, message: Message) -> std::result::Result<Outgoing, Failure> {
+        let destination = self.place_of(&message).map_err(|error| Failure { id: message.id, error })?;
         // Lanes and terms are the relay's: here nobody shares the messages of one delivery.
         let (message, attempt) = (Arc::new(message), Attempt(1));
         Ok(Outgoing { message, destination, attempt, lane: Lane(0), term: Term(0), given_up: None })
@@ -83,22 +114,31 @@ fn batch(rest: &[Outgoing], order: OrderInBatch, at_most: usize) -> usize {
 }
 
 /// What the broker made of a batch: those that it accepted, and the first failure.
-fn judge(batch: &[Outgoing], answers: Vec<Published>, accepted: &mut Vec<MessageId>) -> Result<()> {
-    if answers.len() != batch.len() {
+fn judged(
+    batch: &[Outgoing],
+    answers: Vec<Published>,
+    accepted: &mut Vec<MessageId>,
+) -> std::result::Result<(), Failure> {
+    let answers = if answers.len() == batch.len() {
+        answers
+    } else {
         let text = format!("the broker gave {} answers to {} messages", answers.len(), batch.len());
-        return Err(Error::new(ErrorKind::Unknown, text));
-    }
+        batch.iter().map(|_| Published::Failed(Error::new(ErrorKind::Unknown, text.clone()))).collect()
+    };
     let mut judged = Ok(());
     for (outgoing, answer) in batch.iter().zip(answers) {
-        let failure = match answer {
+        let id = outgoing.message.id;
+        let error = match answer {
             Published::Accepted(_) => {
-                accepted.push(outgoing.message.id);
+                accepted.push(id);
                 continue;
             }
             Published::Failed(error) => error,
-            Published::NotSent => Error::new(ErrorKind::Unavailable, "an output waits for an earlier one of its key"),
+            Published::NotSent => {
+                Error::new(ErrorKind::Unavailable, "an output waits for an earlier one of its key").unsent()
+            }
         };
-        judged = judged.and(Err(failure));
+        judged = judged.and(Err(Failure { id, error }));
     }
     judged
 }
@@ -129,8 +169,9 @@ mod tests {
     #[test]
     fn an_answer_of_another_length_is_unknown_for_all_of_it() {
         let mut accepted = Vec::new();
-        let judged = judge(&of(&[None, None]), vec![], &mut accepted);
-        assert_eq!(judged.unwrap_err().kind(), ErrorKind::Unknown);
+        let batch = of(&[None, None]);
+        let Err(failure) = judged(&batch, vec![], &mut accepted) else { panic!("it is taken for an answer") };
+        assert_eq!((failure.id, failure.error.kind()), (batch[0].message.id, ErrorKind::Unknown));
         assert_eq!(accepted, []);
     }
 }

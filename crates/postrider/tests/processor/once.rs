@@ -7,9 +7,9 @@ use std::time::Duration;
 use postrider::brokers::memory::{Answer, MemoryBroker};
 use postrider::documents::memory::MemoryDocuments;
 use postrider::{Delivery, EntityKey, Handler, Lapse, Message, Outputs, Processed, Processor};
-use postrider_core::{AllowList, DestinationTemplate, ErrorKind, Placeholder};
+use postrider_core::{AllowList, Broker, DeadReason, Destination, DestinationTemplate, ErrorKind, Placeholder};
 
-use crate::scene::{MODES, Mode, Scene};
+use crate::scene::{Carts, MODES, Mode, Scene};
 
 #[tokio::test]
 async fn a_message_has_its_effect_once_and_sends_once_and_a_repeat_is_acknowledged() {
@@ -123,6 +123,79 @@ async fn outputs_before_one_that_is_refused_for_good_go_once_however_often_their
         assert!(matches!(processor.process(&scene.delivery("set").await).await, Processed::Applied));
         assert_eq!(scene.sent().len(), 6, "another message's outputs are others: {mode:?}");
     }
+}
+
+/// A broker that takes everything of a set but the saucer.
+fn without_saucers() -> MemoryBroker {
+    MemoryBroker::recording().with_script(|outgoing, _| match &outgoing.message.payload[..] {
+        b"saucer" => Answer::Fail(ErrorKind::Rejected),
+        _ => Answer::Accept,
+    })
+}
+
+fn with_dead_letters(scene: &Scene, dead: &Arc<MemoryBroker>) -> Processor<Carts> {
+    let broker: Arc<dyn Broker> = Arc::<MemoryBroker>::clone(&scene.broker);
+    let dead: Arc<dyn Broker> = Arc::<MemoryBroker>::clone(dead);
+    let builder = scene.builder_over(Arc::clone(&scene.store), broker);
+    builder.dead_letters(dead, Destination::new("dead.carts")).build().unwrap()
+}
+
+#[tokio::test]
+async fn an_output_that_is_refused_at_every_attempt_becomes_a_dead_letter_and_what_is_behind_it_goes() {
+    for mode in MODES {
+        let scene = Scene::over(mode, Arc::new(MemoryDocuments::new()), without_saucers());
+        let dead = Arc::new(MemoryBroker::recording());
+        let processor = with_dead_letters(&scene, &dead);
+        let set = scene.delivery("set").await;
+        for attempt in 1..10 {
+            let processed = processor.process(&set).await;
+            assert!(matches!(processed, Processed::Again { .. }), "{mode:?}, attempt {attempt}: {processed}");
+        }
+        assert_eq!((scene.sent(), dead.accepted()), (vec!["cup".to_owned()], 0), "{mode:?}");
+        assert!(matches!(processor.process(&set).await, Processed::Resumed), "{mode:?}");
+        assert_eq!(scene.sent(), ["cup", "spoon"], "{mode:?}");
+        let letters = dead.messages();
+        assert_eq!(letters.len(), 1, "{mode:?}");
+        let given_up = letters[0].given_up.clone().unwrap();
+        assert_eq!(
+            (&letters[0].message.payload[..], letters[0].destination.to_string()),
+            (&b"saucer"[..], "dead.carts".into())
+        );
+        assert_eq!((given_up.reason, given_up.attempts), (DeadReason::Attempts, 10), "{mode:?}");
+        assert!(matches!(processor.process(&set).await, Processed::Repeat), "{mode:?}");
+        assert!(matches!(processor.process(&scene.delivery("book").await).await, Processed::Applied), "{mode:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_output_that_meets_an_outage_is_not_given_up() {
+    let broker = MemoryBroker::recording().with_script(|_, _| Answer::Fail(ErrorKind::Unavailable));
+    let scene = Scene::over(Mode::InDocument, Arc::new(MemoryDocuments::new()), broker);
+    let dead = Arc::new(MemoryBroker::recording());
+    let processor = with_dead_letters(&scene, &dead);
+    let set = scene.delivery("set").await;
+    for _ in 0..30 {
+        assert!(matches!(processor.process(&set).await, Processed::Again { .. }));
+    }
+    assert_eq!(dead.accepted(), 0);
+}
+
+#[tokio::test]
+async fn an_output_stays_until_its_dead_letter_is_accepted() {
+    let scene = Scene::over(Mode::InDocument, Arc::new(MemoryDocuments::new()), without_saucers());
+    let dead = MemoryBroker::recording().with_script(|_, nth| match nth {
+        0 => Answer::Fail(ErrorKind::Unavailable),
+        _ => Answer::Accept,
+    });
+    let dead = Arc::new(dead);
+    let processor = with_dead_letters(&scene, &dead);
+    let set = scene.delivery("set").await;
+    for _ in 0..10 {
+        assert!(matches!(processor.process(&set).await, Processed::Again { .. }));
+    }
+    assert_eq!((scene.sent(), dead.accepted()), (vec!["cup".to_owned()], 0));
+    assert!(matches!(processor.process(&set).await, Processed::Resumed));
+    assert_eq!((scene.sent(), dead.accepted()), (vec!["cup".to_owned(), "spoon".to_owned()], 1));
 }
 
 #[tokio::test]
