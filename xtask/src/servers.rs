@@ -164,6 +164,21 @@ pub fn main(arguments: &[String]) -> Result<ExitCode> {
     if still.is_empty() { Ok(ExitCode::SUCCESS) } else { Err(format!("still missing: {}", still.join(", ")).into()) }
 }
 
+/// What the receiving side is tested with: each server as it names itself, emulators as their packages do.
+pub fn of_receivers() -> Vec<String> {
+    let found =
+        |package: &str| SERVERS.iter().find(|server| server.package == package).and_then(|server| (server.found)());
+    let says = |program: PathBuf| {
+        let out = Command::new(program).arg("--version").stdin(Stdio::null()).output().ok()?;
+        Some(String::from_utf8_lossy(&out.stdout).lines().next()?.trim().to_owned())
+    };
+    let named = |package: &str| found(package).and_then(says).unwrap_or_else(|| format!("{package}: not found"));
+    let emulators =
+        SERVERS.iter().filter(|server| server.needed_for.starts_with("documents in") && server.package.contains('('));
+    let emulators = emulators.filter(|server| (server.found)().is_some()).map(|server| server.package.to_owned());
+    ["postgresql", "mariadb-server", "redis-server"].map(named).into_iter().chain(emulators).collect()
+}
+
 fn of_debian(packages: &[&'static str]) -> Vec<&'static str> {
     let of = SERVERS.iter().filter(|server| matches!(server.from, Origin::Debian)).map(|server| server.package);
     of.filter(|package| packages.contains(package)).collect()

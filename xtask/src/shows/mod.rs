@@ -36,6 +36,7 @@ mod receiving_4;
 mod receiving_5;
 mod receiving_6;
 mod step;
+mod ways;
 
 use std::fmt::Write as _;
 use std::process::ExitCode;

@@ -1,7 +1,7 @@
 //! The ways to receive, over each store.
 
-use super::Show;
 use super::step::Step;
+use super::{Show, ways};
 
 pub const SHOW: Show = Show {
     name: "receiving.1",
@@ -50,20 +50,9 @@ pub const SHOW: Show = Show {
                 "processor over Azure (azurite), Tokens: 5 cases passed",
             ],
         },
-        Step::Cargo {
-            does: "the inbox and the cursor through every driver, on each database",
-            words: &[
-                "test",
-                "--package",
-                "postrider",
-                "--all-features",
-                "--test",
-                "enqueue",
-                "--",
-                "inbox",
-                "contention",
-            ],
-            prints: &["test result: ok"],
+        Step::Look {
+            does: "inbox, cursor, tokens and keys of requests through every driver, on each database",
+            look: ways::look,
         },
     ],
 };
