@@ -16,6 +16,8 @@ pub const SHOW: Show = Show {
             "ratio at most 1.35: kept",
             "a transaction with the inbox, asked before the effect: p50",
             "a transaction with the cursor: p50",
+            "a transaction with a token of the same database: p50",
+            "a request with an idempotency key, in two transactions: p50",
             "a processor, ids in the document: p50",
             "a processor with known ids: p50",
             "a processor with tokens: p50",

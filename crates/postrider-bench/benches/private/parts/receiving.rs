@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use postrider::brokers::memory::MemoryBroker;
 use postrider::documents;
 use postrider::{
-    Advance, Delivery, DestinationTemplate, EntityKey, Handler, Inbox, KnownIds, Message, MessageId, Outputs,
-    Processor, Seen, TOKEN_HEADER, Tokens,
+    Advance, Begun, Delivery, DestinationTemplate, EntityKey, Fingerprint, Handler, IdempotencyKeys, Inbox, KnownIds,
+    Message, MessageId, Outputs, Processor, ScopedKey, Seen, StoredAnswer, TOKEN_HEADER, Tokens,
 };
 use postrider_bench::figure::{Demand, Figure};
 use postrider_bench::spread::percentile;
@@ -21,6 +21,10 @@ use super::forgetting;
 use super::plan::Plan;
 
 const PART: &str = "receiving";
+const CONSUMER: &str = "bench";
+const EFFECT: &str = "insert into effects (message) values ($1)";
+/// How long a request is whose server does not answer.
+const LEASE: Duration = Duration::from_secs(60);
 /// Receivers at a time.
 const HANDS: usize = 2;
 /// Entities of each receiver: one after another, so that no document is written by two.
@@ -44,6 +48,10 @@ enum With {
     /// The inbox is asked, and then the effect is written.
     InboxFirst,
     Cursor,
+    /// The token that the sender issued is taken with the effect.
+    Token,
+    /// A request is begun in a transaction of its own, and its answer stored with the effect.
+    Key,
     /// A document is read and written, and nothing else.
     Document,
     InDocument,
@@ -51,12 +59,14 @@ enum With {
     Tokens,
 }
 
-const EVERY: [With; 9] = [
+const EVERY: [With; 11] = [
     With::Transaction,
     With::RoundTrip,
     With::Inbox,
     With::InboxFirst,
     With::Cursor,
+    With::Token,
+    With::Key,
     With::Document,
     With::InDocument,
     With::KnownIds,
@@ -71,6 +81,8 @@ impl With {
             Self::Inbox => "a transaction with the inbox, asked with the effect",
             Self::InboxFirst => "a transaction with the inbox, asked before the effect",
             Self::Cursor => "a transaction with the cursor",
+            Self::Token => "a transaction with a token of the same database",
+            Self::Key => "a request with an idempotency key, in two transactions",
             Self::Document => "a document read and written, nothing remembered",
             Self::InDocument => "a processor, ids in the document",
             Self::KnownIds => "a processor with known ids",
@@ -82,7 +94,9 @@ impl With {
     const fn beside(self) -> Option<Self> {
         match self {
             Self::Transaction | Self::Document => None,
-            Self::RoundTrip | Self::Inbox | Self::InboxFirst | Self::Cursor => Some(Self::Transaction),
+            Self::RoundTrip | Self::Inbox | Self::InboxFirst | Self::Cursor | Self::Token | Self::Key => {
+                Some(Self::Transaction)
+            }
             Self::InDocument | Self::KnownIds | Self::Tokens => Some(Self::Document),
         }
     }
@@ -185,14 +199,19 @@ impl Receiver {
         for number in 1.. {
             let mut message =
                 Message::new("received", Vec::new()).key(format!("{}-{}", self.source, number % ENTITIES));
-            if self.with == With::Tokens {
-                message = message.header(TOKEN_HEADER, tokens.issue().await.unwrap().to_string());
+            match self.with {
+                With::Tokens => {
+                    message = message.header(TOKEN_HEADER, tokens.issue().await.unwrap().to_string());
+                }
+                With::Token => self.issue_token(message.id).await,
+                _ => {}
             }
             let began = Instant::now();
             match self.with {
-                With::Transaction | With::RoundTrip | With::Inbox | With::InboxFirst | With::Cursor => {
-                    self.in_transaction(message.id, number).await;
+                With::Transaction | With::RoundTrip | With::Inbox | With::InboxFirst | With::Cursor | With::Token => {
+                    self.in_transaction(message.id, number).await
                 }
+                With::Key => self.answer_once(message.id).await,
                 With::Document => self.in_plain_document(&message).await,
                 With::InDocument | With::KnownIds | With::Tokens => {
                     let processed = processor.process(&Delivery::new(message)).await;
@@ -210,7 +229,7 @@ impl Receiver {
     }
 
     fn processor(&self, tokens: Tokens) -> Processor<Counting> {
-        let builder = Processor::builder("bench", Arc::clone(&self.store), Counting)
+        let builder = Processor::builder(CONSUMER, Arc::clone(&self.store), Counting)
             .broker(Arc::new(MemoryBroker::counting()), DestinationTemplate::topic());
         let builder = match self.with {
             With::KnownIds => {
@@ -224,7 +243,7 @@ impl Receiver {
 
     async fn in_transaction(&mut self, id: MessageId, number: u64) {
         let transaction = self.client.transaction().await.unwrap();
-        let effect = async { transaction.execute("insert into effects (message) values ($1)", &[&id.0]).await };
+        let effect = async { transaction.execute(EFFECT, &[&id.0]).await };
         let first = first(self.with, &self.source, &transaction, id, number);
         let is_first = if self.with == With::Inbox {
             let (is_first, written) = tokio::join! { biased; first, effect };
@@ -236,6 +255,29 @@ impl Receiver {
             is_first
         };
         assert!(is_first, "a message that was never sent before is a repeat");
+        transaction.commit().await.unwrap();
+    }
+
+    async fn issue_token(&mut self, id: MessageId) {
+        let transaction = self.client.transaction().await.unwrap();
+        Inbox::new().issue_token(&transaction, CONSUMER, id).await.unwrap();
+        transaction.commit().await.unwrap();
+    }
+
+    /// As the layer for requests over HTTP does it.
+    async fn answer_once(&mut self, id: MessageId) {
+        let keys = IdempotencyKeys::new();
+        let key = ScopedKey::new(CONSUMER, "POST /effects", &id.to_string()).unwrap();
+        let transaction = self.client.transaction().await.unwrap();
+        let begun = keys.begin(&transaction, &key, Fingerprint([7; 32]), LEASE).await.unwrap();
+        transaction.commit().await.unwrap();
+        let Begun::Started(epoch) = begun else {
+            panic!("a request that was never sent before is a repeat: {begun:?}")
+        };
+        let transaction = self.client.transaction().await.unwrap();
+        transaction.execute(EFFECT, &[&id.0]).await.unwrap();
+        let answer = StoredAnswer { status: 201, headers: Vec::new(), body: b"made".to_vec() };
+        keys.answer(&transaction, &key, epoch, answer).await.unwrap();
         transaction.commit().await.unwrap();
     }
 
@@ -264,13 +306,14 @@ async fn first(with: With, source: &str, transaction: &Transaction<'_>, id: Mess
     let inbox = Inbox::new();
     match with {
         With::RoundTrip => transaction.query_typed("select true", &[]).await.unwrap()[0].get(0),
-        With::Inbox | With::InboxFirst => inbox.first_seen(transaction, "bench", id).await.unwrap() == Seen::First,
-        With::Cursor => inbox.advance(transaction, "bench", source, 0, number).await.unwrap() == Advance::Next,
+        With::Inbox | With::InboxFirst => inbox.first_seen(transaction, CONSUMER, id).await.unwrap() == Seen::First,
+        With::Token => inbox.take_token(transaction, CONSUMER, id).await.unwrap() == Seen::First,
+        With::Cursor => inbox.advance(transaction, CONSUMER, source, 0, number).await.unwrap() == Advance::Next,
         _ => true,
     }
 }
 
-fn figures(turns: &[Vec<Turn>; 9]) -> Vec<Figure> {
+fn figures(turns: &[Vec<Turn>; 11]) -> Vec<Figure> {
     let column = |with: With, of: fn(&Turn) -> f64| -> Vec<f64> { turns[with as usize].iter().map(of).collect() };
     let figure = |with: With, percent: &str, unit: &str, of: fn(&Turn) -> f64| {
         let figure = Figure::new(PART, format!("{}: {percent}", with.says()), unit, column(with, of));
