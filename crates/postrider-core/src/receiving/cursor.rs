@@ -7,7 +7,7 @@ pub struct Sequence(pub u64);
 /// What a source promises of the numbers between two messages that follow each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Numbering {
-    /// They follow each other without a gap: the relay's own sequences of a lane.
+    /// They follow each other without a gap: the numbers of a ledger or a journal.
     Gapless,
     /// They rise, and numbers between them may never come: a log that is compacted, or in which marks of transactions take
     /// numbers of their own.
