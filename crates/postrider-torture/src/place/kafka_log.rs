@@ -1,7 +1,6 @@
 //! What stands in Kafka's topics: read partition by partition from the beginning on, and written down in that order.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,21 +18,19 @@ use crate::writers::NUMBER;
 const POLL: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(5);
 const READ_WITHIN: Duration = Duration::from_secs(120);
+/// A client that brought nothing for so long is replaced: librdkafka forgets every server when one that is just starting names
+/// none, and asks none from then on (librdkafka #5301).
+const SILENT: Duration = Duration::from_secs(20);
 
 /// The next offset of each partition of each topic: what stands before it is in the record.
 type Places = BTreeMap<(String, i32), i64>;
 
 /// The reader, at work until it is dropped.
+#[derive(Debug)]
 pub struct KafkaLog {
-    consumer: Arc<BaseConsumer>,
+    servers: String,
     places: Arc<Mutex<Places>>,
     is_over: Arc<AtomicBool>,
-}
-
-impl fmt::Debug for KafkaLog {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KafkaLog").field("places", &self.places).finish_non_exhaustive()
-    }
 }
 
 impl Drop for KafkaLog {
@@ -48,34 +45,21 @@ impl KafkaLog {
     /// # Errors
     /// When the client cannot be made.
     pub fn follow(servers: &str, topics: &[&str], partitions: i32, recorder: &Arc<Recorder>) -> Fallible<Self> {
-        let consumer: BaseConsumer = ClientConfig::new()
-            .set("bootstrap.servers", servers)
-            .set("group.id", "torture")
-            .set("enable.auto.commit", "false")
-            .set("isolation.level", "read_committed")
-            // What was acknowledged and is not there any more is not to be passed over in silence.
-            .set("auto.offset.reset", "error")
-            .set("fetch.wait.max.ms", "50")
-            .set("reconnect.backoff.max.ms", "500")
-            .create()?;
-        let (mut list, mut places) = (TopicPartitionList::new(), Places::new());
+        let mut places = Places::new();
         for topic in topics {
-            for partition in 0..partitions {
-                list.add_partition_offset(topic, partition, Offset::Offset(0))?;
-                places.insert(((*topic).to_owned(), partition), 0);
-            }
+            places.extend((0..partitions).map(|partition| (((*topic).to_owned(), partition), 0)));
         }
-        consumer.assign(&list)?;
-        let (consumer, places) = (Arc::new(consumer), Arc::new(Mutex::new(places)));
+        let places = Arc::new(Mutex::new(places));
         let is_over = Arc::new(AtomicBool::new(false));
         let reader = Reader {
-            consumer: Arc::clone(&consumer),
+            servers: servers.to_owned(),
             places: Arc::clone(&places),
             recorder: Arc::clone(recorder),
             is_over: Arc::clone(&is_over),
         };
-        std::thread::Builder::new().name("kafka-log".to_owned()).spawn(move || reader.read_for_ever())?;
-        Ok(Self { consumer, places, is_over })
+        let consumer = reader.client()?;
+        std::thread::Builder::new().name("kafka-log".to_owned()).spawn(move || reader.read_for_ever(consumer))?;
+        Ok(Self { servers: servers.to_owned(), places, is_over })
     }
 
     /// Waits until everything is in the record.
@@ -85,8 +69,8 @@ impl KafkaLog {
     pub async fn read_to_end(&self) -> Fallible<()> {
         let until = Instant::now() + READ_WITHIN;
         loop {
-            let (consumer, wanted) = (Arc::clone(&self.consumer), open(&self.places).clone());
-            let ends = tokio::task::spawn_blocking(move || ends(&consumer, &wanted)).await?;
+            let (servers, wanted) = (self.servers.clone(), open(&self.places).clone());
+            let ends = tokio::task::spawn_blocking(move || ends(&servers, &wanted)).await?;
             let read = open(&self.places).clone();
             let is_read =
                 ends.as_ref().is_some_and(|ends| ends.iter().all(|(place, end)| read.get(place) >= Some(end)));
@@ -102,9 +86,24 @@ impl KafkaLog {
 }
 
 /// Where each partition ends now; none when a server does not say so.
-fn ends(consumer: &BaseConsumer, places: &Places) -> Option<Places> {
+fn ends(servers: &str, places: &Places) -> Option<Places> {
+    let consumer = settings(servers).create::<BaseConsumer>().ok()?;
     let end = |topic: &str, partition| consumer.fetch_watermarks(topic, partition, PATIENCE).ok().map(|(_, end)| end);
     places.keys().map(|(topic, partition)| Some(((topic.clone(), *partition), end(topic, *partition)?))).collect()
+}
+
+fn settings(servers: &str) -> ClientConfig {
+    let mut settings = ClientConfig::new();
+    settings
+        .set("bootstrap.servers", servers)
+        .set("group.id", "torture")
+        .set("enable.auto.commit", "false")
+        .set("isolation.level", "read_committed")
+        // What was acknowledged and is not there any more is not to be passed over in silence.
+        .set("auto.offset.reset", "error")
+        .set("fetch.wait.max.ms", "50")
+        .set("reconnect.backoff.max.ms", "500");
+    settings
 }
 
 fn open(places: &Mutex<Places>) -> std::sync::MutexGuard<'_, Places> {
@@ -112,22 +111,42 @@ fn open(places: &Mutex<Places>) -> std::sync::MutexGuard<'_, Places> {
 }
 
 struct Reader {
-    consumer: Arc<BaseConsumer>,
+    servers: String,
     places: Arc<Mutex<Places>>,
     recorder: Arc<Recorder>,
     is_over: Arc<AtomicBool>,
 }
 
 impl Reader {
-    fn read_for_ever(self) {
+    /// A client that goes on where it was read to.
+    fn client(&self) -> Fallible<BaseConsumer> {
+        let consumer: BaseConsumer = settings(&self.servers).create()?;
+        let mut list = TopicPartitionList::new();
+        for ((topic, partition), offset) in &*open(&self.places) {
+            list.add_partition_offset(topic, *partition, Offset::Offset(*offset))?;
+        }
+        consumer.assign(&list)?;
+        Ok(consumer)
+    }
+
+    fn read_for_ever(self, mut consumer: BaseConsumer) {
+        let mut heard = Instant::now();
         while !self.is_over.load(Ordering::Relaxed) {
-            match self.consumer.poll(POLL) {
-                Some(Ok(record)) => self.take(&record),
+            match consumer.poll(POLL) {
+                Some(Ok(record)) => {
+                    heard = Instant::now();
+                    self.take(&record);
+                }
                 Some(Err(KafkaError::MessageConsumption(RDKafkaErrorCode::AutoOffsetReset))) => {
                     self.recorder.wrong("I1", "a partition does not go on where it was read to".to_owned());
                 }
                 // While a server is away; the client goes on by itself.
                 Some(Err(_)) | None => {}
+            }
+            if heard.elapsed() > SILENT {
+                heard = Instant::now();
+                // Where it can't be made, the one that is there goes on.
+                consumer = self.client().unwrap_or(consumer);
             }
         }
     }
