@@ -1,6 +1,6 @@
 //! One producer of librdkafka, and what is known of it.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use postrider_core::{Error, ErrorKind, Result};
@@ -27,13 +27,19 @@ pub(super) const CONNECT: Duration = Duration::from_secs(5);
 /// How long an old refusal is given to be over: longer than the longest pause between two attempts to connect.
 const OUT_OF_DATE: Duration = Duration::from_millis(2_500);
 
-/// A producer until it fails for good or is given up. Dropping it blocks nobody.
+/// How long a client may have no answer to its questions until another one takes its place. librdkafka forgets every server when
+/// one that is just starting names none, and asks none from then on (librdkafka #5301).
+pub(super) const LOST: Duration = Duration::from_secs(20);
+
+/// A producer until it fails for good, is given up or has no answer for long. Dropping it blocks nobody.
 pub(super) struct Line {
     shown: String,
     producer: Option<Producer>,
     listener: Listener,
     known: Recent<(String, i32), ()>,
     given_up: RwLock<bool>,
+    /// Since when questions to the cluster have no answer.
+    unanswered_since: Mutex<Option<Instant>>,
 }
 
 impl Line {
@@ -51,6 +57,7 @@ impl Line {
             listener,
             known: Recent::default(),
             given_up: RwLock::new(false),
+            unanswered_since: Mutex::new(None),
         })
     }
 
@@ -78,10 +85,19 @@ impl Line {
         &self.known
     }
 
-    /// Whether another producer must take its place: it failed for good, or was given up.
+    /// Whether another producer must take its place: it failed for good, was given up, or has had no answer for long.
     pub(super) fn is_over(&self) -> bool {
         let failed = self.producer.as_ref().is_none_or(|producer| producer.client().fatal_error().is_some());
-        failed || *self.given_up.read().unwrap_or_else(PoisonError::into_inner)
+        failed || *self.given_up.read().unwrap_or_else(PoisonError::into_inner) || self.is_lost()
+    }
+
+    /// Whether its questions have had no answer for long: the cluster may be away, or the client has forgotten it.
+    pub(super) fn is_lost(&self) -> bool {
+        self.unanswered_since().is_some_and(|since| since.elapsed() >= LOST)
+    }
+
+    fn unanswered_since(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
+        self.unanswered_since.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Hands a record to librdkafka, waiting while its queue is full, until `closing`.
@@ -134,6 +150,7 @@ impl Line {
     /// `Config` when the cluster refuses us, `Unavailable` otherwise; unsent either way.
     pub(super) async fn metadata(self: &Arc<Self>, topic: Option<&str>) -> Result<Metadata> {
         let (topic, listener) = (topic.map(str::to_owned), self.listener.clone());
+        let began = Instant::now();
         let asked = self.blocking(move |producer| {
             let answer = producer.client().fetch_metadata(topic.as_deref(), CONNECT);
             if answer.is_ok() {
@@ -142,14 +159,18 @@ impl Line {
             answer
         });
         let away = |kind, why: &str| Error::new(kind, format!("connecting to {}: {why}", self.shown)).unsent();
-        tokio::select! {
+        let answer = tokio::select! {
             biased;
             answer = asked => answer?.map_err(|error| match self.listener.trouble() {
                 Some((kind, why)) => away(kind, &why),
                 None => away(ErrorKind::Unavailable, &format!("{error}; is the server running?")),
             }),
             (kind, why) = self.refusal() => Err(away(kind, &why)),
-        }
+        };
+        let mut unanswered_since = self.unanswered_since();
+        *unanswered_since = if answer.is_ok() { None } else { Some(unanswered_since.unwrap_or(began)) };
+        drop(unanswered_since);
+        answer
     }
 
     /// Waits for a refusal. One that is known already may be out of date: it has to last for a while.

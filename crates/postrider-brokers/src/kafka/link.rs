@@ -49,7 +49,12 @@ impl Link {
             return Ok(Arc::clone(line));
         }
         if let Some(over) = place.take() {
-            tracing::warn!(broker = %self.settings.shown, ?way, "the producer failed for good and is replaced");
+            let broker = &self.settings.shown;
+            if over.is_lost() {
+                tracing::debug!(%broker, ?way, "the producer has had no answer for long, and is replaced");
+            } else {
+                tracing::warn!(%broker, ?way, "the producer failed for good and is replaced");
+            }
             // What is on its way still gets its answers.
             over.give_back();
         }
@@ -143,5 +148,26 @@ impl Link {
                 line.give_up();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::line::LOST;
+    use super::*;
+    use crate::config::BrokerConfig;
+
+    #[tokio::test]
+    async fn a_producer_whose_questions_have_no_answer_for_long_is_replaced() {
+        let settings = Settings::parse(&BrokerConfig::new("kafka://127.0.0.1:9")).unwrap();
+        let link = Link::new(Arc::new(settings));
+        let line = link.line(Way::Batched).unwrap();
+        assert_eq!(link.look(&line, "orders").await.unwrap_err().kind(), ErrorKind::Unavailable);
+        assert!(Arc::ptr_eq(&line, &link.line(Way::Batched).unwrap()), "it may be away for a moment");
+        tokio::time::pause();
+        tokio::time::advance(LOST).await;
+        let next = link.line(Way::Batched).unwrap();
+        assert!(!Arc::ptr_eq(&line, &next));
+        assert!(Arc::ptr_eq(&next, &link.line(Way::Batched).unwrap()), "the next one has its time, too");
     }
 }
