@@ -325,7 +325,7 @@ fn figures(turns: &[Vec<Turn>; 11]) -> Vec<Figure> {
     let mut figures: Vec<Figure> = EVERY.map(|with| figure(with, "messages", "messages/s", |turn| turn.rate)).into();
     figures.extend(EVERY.map(|with| {
         let figure = figure(with, "p50", "ms", |turn| turn.p50);
-        if with == With::Inbox { figure.demand(Demand::RatioAtMost(INBOX_AT_MOST)) } else { figure }
+        if with == With::InboxFirst { figure.demand(Demand::RatioAtMost(INBOX_AT_MOST)) } else { figure }
     }));
     figures.extend(EVERY.map(|with| figure(with, "p99", "ms", |turn| turn.p99)));
     figures
