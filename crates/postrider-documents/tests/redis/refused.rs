@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use postrider_core::{ErrorKind, Timestamp};
 use postrider_documents::open;
 use postrider_testkit::servers::installed;
+use postrider_testkit::servers::process::free_port;
 use postrider_testkit::servers::redis::{PASSWORD, Redis};
 use postrider_testkit::suites::documents::{draft, key};
 
@@ -114,7 +115,9 @@ async fn a_replica_is_refused_also_by_who_is_connected_when_it_becomes_one() {
 
 #[tokio::test]
 async fn a_node_of_a_cluster_is_refused() {
-    let Some(server) = installed("a cluster", Redis::start_with(&["cluster-enabled yes"]).await) else { return };
+    // Where it is not told, it takes the number 10,000 above its own, which a connection of somebody else's may have.
+    let bus = format!("cluster-port {}", free_port().unwrap());
+    let Some(server) = installed("a cluster", Redis::start_with(&["cluster-enabled yes", &bus]).await) else { return };
     let error = open(&server.url()).await.unwrap().prepare().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Config, "{error}");
     assert!(error.to_string().contains("cluster mode"), "{error}");
