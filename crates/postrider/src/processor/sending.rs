@@ -44,6 +44,7 @@ impl Outlet {
     /// The first failure: those before it are with the broker. Another process sends them again, with the same ids.
     pub(super) async fn send(&self, messages: Vec<Message>) -> Result<()> {
         let ids: Vec<_> = messages.iter().map(|message| message.id).collect();
+        let messages: Vec<_> = messages.into_iter().map(Arc::new).collect();
         loop {
             let left: Vec<_> = messages.iter().filter(|message| !self.before.has(message.id)).collect();
             let mut accepted = Vec::new();
@@ -63,15 +64,19 @@ impl Outlet {
                 return Err(error);
             }
             let given_up = GivenUp { reason: DeadReason::Attempts, attempts, error: error.story_and_advice() };
-            dead.bury(message.clone(), Arc::new(given_up)).await?;
+            dead.bury(Message::clone(message), Arc::new(given_up)).await?;
             tracing::warn!(%id, topic = message.topic.as_str(), attempts, %error, "an output is given up");
             self.before.remember(&[id]);
         }
     }
 
-    async fn publish(&self, messages: &[&Message], accepted: &mut Vec<MessageId>) -> std::result::Result<(), Failure> {
-        let outgoing = |message: &&Message| self.outgoing((*message).clone());
-        let outgoing: Vec<_> = messages.iter().map(outgoing).collect::<std::result::Result<_, _>>()?;
+    async fn publish(
+        &self,
+        messages: &[&Arc<Message>],
+        accepted: &mut Vec<MessageId>,
+    ) -> std::result::Result<(), Failure> {
+        let outgoing = messages.iter().map(|message| self.outgoing(Arc::clone(message)));
+        let outgoing: Vec<_> = outgoing.collect::<std::result::Result<_, _>>()?;
         let profile = self.broker.profile();
         let mut rest = outgoing.as_slice();
         while !rest.is_empty() {
@@ -93,11 +98,10 @@ impl Outlet {
         })
     }
 
-    fn outgoing(&self, message: Message) -> std::result::Result<Outgoing, Failure> {
+    fn outgoing(&self, message: Arc<Message>) -> std::result::Result<Outgoing, Failure> {
         let destination = self.place_of(&message).map_err(|error| Failure { id: message.id, error })?;
         // Lanes and terms are the relay's: here nobody shares the messages of one delivery.
-        let (message, attempt) = (Arc::new(message), Attempt(1));
-        Ok(Outgoing { message, destination, attempt, lane: Lane(0), term: Term(0), given_up: None })
+        Ok(Outgoing { message, destination, attempt: Attempt(1), lane: Lane(0), term: Term(0), given_up: None })
     }
 }
 
