@@ -68,9 +68,10 @@ impl KafkaLog {
     /// When it does not come to that.
     pub async fn read_to_end(&self) -> Fallible<()> {
         let until = Instant::now() + READ_WITHIN;
+        let mut asker = Arc::new(settings(&self.servers).create::<BaseConsumer>()?);
         loop {
-            let (servers, wanted) = (self.servers.clone(), open(&self.places).clone());
-            let ends = tokio::task::spawn_blocking(move || ends(&servers, &wanted)).await?;
+            let (asking, wanted) = (Arc::clone(&asker), open(&self.places).clone());
+            let ends = tokio::task::spawn_blocking(move || ends(&asking, &wanted)).await?;
             let read = open(&self.places).clone();
             let is_read =
                 ends.as_ref().is_some_and(|ends| ends.iter().all(|(place, end)| read.get(place) >= Some(end)));
@@ -80,14 +81,16 @@ impl KafkaLog {
             if Instant::now() > until {
                 return Err(format!("the topics end at {ends:?}, and only these could be read: {read:?}").into());
             }
+            if ends.is_none() {
+                asker = Arc::new(settings(&self.servers).create()?);
+            }
             tokio::time::sleep(POLL).await;
         }
     }
 }
 
 /// Where each partition ends now; none when a server does not say so.
-fn ends(servers: &str, places: &Places) -> Option<Places> {
-    let consumer = settings(servers).create::<BaseConsumer>().ok()?;
+fn ends(consumer: &BaseConsumer, places: &Places) -> Option<Places> {
     let end = |topic: &str, partition| consumer.fetch_watermarks(topic, partition, PATIENCE).ok().map(|(_, end)| end);
     places.keys().map(|(topic, partition)| Some(((topic.clone(), *partition), end(topic, *partition)?))).collect()
 }
