@@ -1,7 +1,6 @@
 //! The servers that the tests start privately: which are installed, and installing them without starting one.
 
 mod kafka;
-mod nats;
 mod packages;
 pub mod unpacked;
 
@@ -50,10 +49,10 @@ const SERVERS: &[Server] = &[
     },
     Server { package: "nats-server", needed_for: "the NATS broker", found: debians_nats, from: Origin::Debian },
     Server {
-        package: nats::NAME,
+        package: "nats-server 2.15.3 (go)",
         needed_for: "torture that kills NATS",
-        found: nats::found,
-        from: Origin::Registry(nats::bring),
+        found: packages::nats,
+        from: Origin::Registry(packages::bring_nats),
     },
     Server { package: "pgbouncer", needed_for: "PostgreSQL behind a pool", found: pgbouncer, from: Origin::Debian },
     Server {
@@ -164,19 +163,22 @@ pub fn main(arguments: &[String]) -> Result<ExitCode> {
     if still.is_empty() { Ok(ExitCode::SUCCESS) } else { Err(format!("still missing: {}", still.join(", ")).into()) }
 }
 
-/// What the receiving side is tested with: each server as it names itself, emulators as their packages do.
+/// What the receiving side is tested with: Debian's servers as they name themselves, what registries bring as it is called here.
 pub fn of_receivers() -> Vec<String> {
-    let found =
-        |package: &str| SERVERS.iter().find(|server| server.package == package).and_then(|server| (server.found)());
-    let says = |program: PathBuf| {
-        let out = Command::new(program).arg("--version").stdin(Stdio::null()).output().ok()?;
-        Some(String::from_utf8_lossy(&out.stdout).lines().next()?.trim().to_owned())
+    let is_of = |server: &&Server| {
+        ["postgresql", "mariadb-server"].contains(&server.package) || server.needed_for.starts_with("documents in")
     };
-    let named = |package: &str| found(package).and_then(says).unwrap_or_else(|| format!("{package}: not found"));
-    let emulators =
-        SERVERS.iter().filter(|server| server.needed_for.starts_with("documents in") && server.package.contains('('));
-    let emulators = emulators.filter(|server| (server.found)().is_some()).map(|server| server.package.to_owned());
-    ["postgresql", "mariadb-server", "redis-server"].map(named).into_iter().chain(emulators).collect()
+    let named = |server: &Server| match ((server.found)(), &server.from) {
+        (Some(program), Origin::Debian) => version(program).unwrap_or_else(|| server.package.to_owned()),
+        (Some(_), Origin::Registry(_)) => server.package.to_owned(),
+        (None, _) => format!("{}: not found", server.package),
+    };
+    SERVERS.iter().filter(is_of).map(named).collect()
+}
+
+fn version(program: PathBuf) -> Option<String> {
+    let out = Command::new(program).arg("--version").stdin(Stdio::null()).output().ok()?;
+    Some(String::from_utf8_lossy(&out.stdout).lines().next()?.trim().to_owned())
 }
 
 fn of_debian(packages: &[&'static str]) -> Vec<&'static str> {

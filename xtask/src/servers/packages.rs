@@ -85,6 +85,21 @@ const GO: Packages = Packages {
     ),
 };
 
+/// A server that keeps what it acknowledged when it is killed, which Debian's does not.
+const NATS: Packages = Packages {
+    language: "nats",
+    files: &[
+        ("go.mod", include_str!("../../../crates/postrider-testkit/src/servers/nats/go.mod")),
+        ("go.sum", include_str!("../../../crates/postrider-testkit/src/servers/nats/go.sum")),
+    ],
+    commands: &[Step {
+        within: "",
+        program: "go",
+        words: &["build", "-o", "nats-server", "github.com/nats-io/nats-server/v2"],
+    }],
+    lock: include_str!("../../../crates/postrider-testkit/src/servers/nats/go.sum"),
+};
+
 const MOTO: Packages = Packages {
     language: "moto",
     files: &[("requirements.txt", include_str!("../../../crates/postrider-testkit/src/servers/moto/requirements.txt"))],
@@ -117,6 +132,14 @@ pub fn java() -> Option<PathBuf> {
 
 pub fn go() -> Option<PathBuf> {
     GO.found()
+}
+
+pub fn nats() -> Option<PathBuf> {
+    NATS.found()
+}
+
+pub fn bring_nats() -> Result<()> {
+    NATS.bring()
 }
 
 pub fn moto() -> Option<PathBuf> {

@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
-use super::brought::caches;
+use super::packages::packages;
 use super::process::{Folder, Process, Recipe, ServerError, Signal, find, free_port};
 
 /// The variable that names another program than those of [`NatsBuild`].
 pub const VARIABLE: &str = "POSTRIDER_NATS_SERVER";
-/// The version beside Debian's, which `cargo xtask servers --install` builds.
-const LATER: &str = "2.15.3";
+/// What the server beside Debian's is built of, by `cargo xtask servers --install`.
+const LOCK: &str = include_str!("nats/go.sum");
 
 /// What stands in the server's configuration beside the port and the storage.
 #[derive(Debug, Clone, Default)]
@@ -197,8 +197,8 @@ async fn greets(address: SocketAddr) -> bool {
 }
 
 fn program(build: NatsBuild) -> Result<PathBuf, ServerError> {
+    let later = || packages("nats", LOCK).ok().map(|folder| folder.join("nats-server"));
     let named = std::env::var_os(VARIABLE).map(PathBuf::from);
-    let later = || caches().map(|cache| cache.join(format!("nats-{LATER}/nats-server"))).find(|file| file.is_file());
     match named.or_else(|| later().filter(|_| build == NatsBuild::Later)) {
         Some(program) => Ok(program),
         None => find("nats-server", &[], "nats-server"),

@@ -14,6 +14,7 @@ use super::process::ServerError;
 /// | `node` | `node_modules` |
 /// | `java` | `lib`, with the jars |
 /// | `go` | `mod`, for `GOMODCACHE` |
+/// | `nats` | `nats-server` |
 /// | `moto` | `packages`, for `PYTHONPATH` |
 /// | `azurite` | `node_modules` |
 ///
