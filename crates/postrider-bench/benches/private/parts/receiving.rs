@@ -313,7 +313,7 @@ async fn first(with: With, source: &str, transaction: &Transaction<'_>, id: Mess
     }
 }
 
-fn figures(turns: &[Vec<Turn>; 11]) -> Vec<Figure> {
+fn figures(turns: &[Vec<Turn>; EVERY.len()]) -> Vec<Figure> {
     let column = |with: With, of: fn(&Turn) -> f64| -> Vec<f64> { turns[with as usize].iter().map(of).collect() };
     let figure = |with: With, percent: &str, unit: &str, of: fn(&Turn) -> f64| {
         let figure = Figure::new(PART, format!("{}: {percent}", with.says()), unit, column(with, of));
