@@ -169,16 +169,19 @@ pub fn of_receivers() -> Vec<String> {
         ["postgresql", "mariadb-server"].contains(&server.package) || server.needed_for.starts_with("documents in")
     };
     let named = |server: &Server| match ((server.found)(), &server.from) {
-        (Some(program), Origin::Debian) => version(program).unwrap_or_else(|| server.package.to_owned()),
+        (Some(program), Origin::Debian) => version(&program).unwrap_or_else(|| server.package.to_owned()),
         (Some(_), Origin::Registry(_)) => server.package.to_owned(),
         (None, _) => format!("{}: not found", server.package),
     };
     SERVERS.iter().filter(is_of).map(named).collect()
 }
 
-fn version(program: PathBuf) -> Option<String> {
+/// What it says of itself, without the folder that it is in.
+fn version(program: &Path) -> Option<String> {
     let out = Command::new(program).arg("--version").stdin(Stdio::null()).output().ok()?;
-    Some(String::from_utf8_lossy(&out.stdout).lines().next()?.trim().to_owned())
+    let said = String::from_utf8_lossy(&out.stdout);
+    let folder = format!("{}/", program.parent()?.display());
+    Some(said.lines().next()?.trim_start_matches(&folder).trim().to_owned())
 }
 
 fn of_debian(packages: &[&'static str]) -> Vec<&'static str> {

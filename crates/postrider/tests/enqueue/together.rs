@@ -41,7 +41,7 @@ async fn handled(client: &mut Client, id: MessageId) -> (Result<Seen, InboxError
 }
 
 #[tokio::test]
-async fn a_repeat_takes_back_what_was_sent_with_it() {
+async fn on_postgresql_a_repeat_takes_back_what_was_sent_with_it() {
     let (_database, mut client) = with_invoices().await;
     let id = MessageId::fresh();
     let (seen, written) = handled(&mut client, id).await;
@@ -53,7 +53,7 @@ async fn a_repeat_takes_back_what_was_sent_with_it() {
 }
 
 #[tokio::test]
-async fn behind_a_refusal_nothing_is_written() {
+async fn on_postgresql_behind_a_refusal_nothing_is_written() {
     let (_database, mut client) = with_invoices().await;
     let far_ahead = MessageId(Uuid::from_u128((0xffff_ffff_ffff << 80) | (7 << 76) | (2 << 62)));
     let (seen, written) = handled(&mut client, far_ahead).await;
@@ -63,7 +63,7 @@ async fn behind_a_refusal_nothing_is_written() {
 }
 
 #[tokio::test]
-async fn a_claim_is_sent_when_it_is_first_polled() {
+async fn on_postgresql_a_claim_is_sent_when_it_is_first_polled() {
     let (_database, mut client) = with_invoices().await;
     let tx = client.transaction().await.unwrap();
     let mut claim = Inbox::new().first_seen(&tx, "billing", MessageId::fresh());
