@@ -72,7 +72,7 @@ fn ask(settings: &Settings) -> Result<Looked> {
     let made: std::result::Result<BaseConsumer<Witness>, _> = settings.native().create_with_context(witness);
     let consumer = made.map_err(|error| refused("consumer", &settings.shown, &error))?;
     let hear = || while consumer.poll(Duration::ZERO).is_some() {};
-    let topics = probe::topics(settings, &consumer, &listener, hear)?;
+    let topics = probe::ask_for_topics(settings, &consumer, &listener, hear)?.topics()?;
     let mut list = TopicPartitionList::new();
     for topic in &topics {
         for partition in &topic.partitions {

@@ -28,6 +28,8 @@ pub(super) struct Membership {
     gate: Mutex<()>,
     consumer: Mutex<Option<Arc<Consumer>>>,
     refusal: Mutex<Option<Refusal>>,
+    /// Since when questions to the cluster have no answer.
+    unheard_since: Mutex<Option<Instant>>,
     unreadable: Mutex<Unreadable>,
     wish: Mutex<Wish>,
     woken: Condvar,
@@ -63,6 +65,7 @@ impl Membership {
             gate: Mutex::default(),
             consumer: Mutex::default(),
             refusal: Mutex::default(),
+            unheard_since: Mutex::default(),
             unreadable: Mutex::default(),
             wish: Mutex::default(),
             woken: Condvar::new(),
@@ -141,6 +144,21 @@ impl Membership {
     /// For how long the cluster has not let us do something.
     pub(super) fn refused_for(&self) -> Option<Duration> {
         lock(&self.refusal).as_ref().map(|refusal| refusal.since.elapsed())
+    }
+
+    /// Notes that a question to the cluster had its answer.
+    pub(super) fn heard(&self) {
+        *lock(&self.unheard_since) = None;
+    }
+
+    /// Notes that a question to the cluster, asked at this time, had no answer.
+    pub(super) fn unheard(&self, asked: Instant) {
+        lock(&self.unheard_since).get_or_insert(asked);
+    }
+
+    /// For how long questions to the cluster have had no answer.
+    pub(super) fn unheard_for(&self) -> Option<Duration> {
+        lock(&self.unheard_since).map(|since| since.elapsed())
     }
 
     /// What can't be read.

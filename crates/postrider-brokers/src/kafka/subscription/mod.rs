@@ -5,7 +5,8 @@
 //! that was taken away can't be acknowledged any more (`Fenced`), so that nothing of it is recorded over its new owner.
 //! What a producer took back in a transaction is not seen (`read_committed`). A group that is new gets what is there,
 //! from the oldest message on. A broker that is away makes taking fail within some seconds and harms nothing; the
-//! client connects again by itself, and one that failed for good is replaced.
+//! client connects again by itself. One that failed for good is replaced, and so is one whose questions have had no answer for
+//! 20 s, once nothing is in hand; a client that gives nothing is asked a question every minute.
 //!
 //! **What an acknowledgement means**: Kafka keeps one position for a partition and a group: everything before it is over.
 //! Messages are over in any order, so a position is recorded when everything before it is over. An acknowledgement
@@ -103,6 +104,9 @@ const MOMENT: Duration = Duration::from_secs(1);
 const PULSE: Duration = Duration::from_secs(1);
 /// How long topics of which we have nothing are believed to be there.
 const BELIEVED: Duration = Duration::from_secs(10);
+/// How long a cluster of which nothing comes is believed to be in touch with the client, which may have forgotten its servers and
+/// complain of nothing (see [`LOST`](super::line::LOST)).
+const IN_TOUCH: Duration = Duration::from_secs(60);
 /// How long leaving is waited for.
 const LEAVING: Duration = Duration::from_secs(10);
 
@@ -180,9 +184,10 @@ impl KafkaSubscription {
             return Err(unreadable);
         }
         let mut probe = self.probe.lock().await;
-        let is_sound = probe.sound.is_some_and(|at| at.elapsed() < BELIEVED);
         let has_all = self.settings.topics.iter().all(|topic| self.membership.desk.has(topic));
-        if self.membership.listener.trouble().is_none() && (is_sound || has_all) {
+        let believed = if has_all { IN_TOUCH } else { BELIEVED };
+        let is_sound = probe.sound.is_some_and(|at| at.elapsed() < believed);
+        if self.membership.listener.trouble().is_none() && is_sound {
             return Ok(());
         }
         probe.sound = None;
@@ -194,8 +199,16 @@ impl KafkaSubscription {
         };
         let membership = Arc::clone(&self.membership);
         // Whoever polls hears what is wrong.
-        let asked = move || probe::topics(&membership.settings, &consumer, &membership.listener, || ());
-        tokio::task::spawn_blocking(asked).await.map_err(|error| {
+        let ask = move || {
+            let began = std::time::Instant::now();
+            let answers = probe::ask_for_topics(&membership.settings, &consumer, &membership.listener, || ());
+            match &answers {
+                Ok(_) => membership.heard(),
+                Err(_) => membership.unheard(began),
+            }
+            answers?.topics()
+        };
+        tokio::task::spawn_blocking(ask).await.map_err(|error| {
             let text = format!("asking {} for its topics", self.settings.shown);
             Error::new(ErrorKind::Unavailable, text).because(error)
         })??;
@@ -263,4 +276,26 @@ impl Drop for KafkaSubscription {
 
 pub(crate) fn subscribe(config: &SubscriptionConfig) -> Result<Arc<dyn Subscription>> {
     Ok(Arc::new(KafkaSubscription::open(config)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::BrokerConfig;
+
+    #[tokio::test]
+    async fn a_question_without_an_answer_is_remembered() {
+        let broker = BrokerConfig::new("kafka://127.0.0.1:9");
+        let member = KafkaSubscription::open(&SubscriptionConfig::new(broker, "billing", "orders")).unwrap();
+        assert_eq!(member.membership.unheard_for(), None);
+        let until = Instant::now() + Duration::from_secs(60);
+        while member.membership.unheard_for().is_none() {
+            assert!(Instant::now() < until, "nobody was asked");
+            // The first takings find no client yet.
+            if let Err(error) = member.take(NonZeroUsize::MIN).await {
+                assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+            }
+        }
+        member.close().await;
+    }
 }

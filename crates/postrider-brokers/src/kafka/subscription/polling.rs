@@ -11,7 +11,7 @@ use rdkafka::consumer::Consumer as _;
 use rdkafka::error::KafkaError;
 use rdkafka::message::Message as _;
 
-use super::super::line::refused;
+use super::super::line::{LOST, refused};
 use super::desk::Arrival;
 use super::membership::{Consumer, Membership};
 use super::rebalancing::Member;
@@ -72,6 +72,7 @@ fn join(membership: &Arc<Membership>) -> Result<Arc<Consumer>> {
     let consumer = Arc::new(consumer);
     membership.show(Some(Arc::clone(&consumer)));
     membership.is_let();
+    membership.heard();
     Ok(consumer)
 }
 
@@ -97,17 +98,24 @@ fn serve(membership: &Membership, consumer: &Consumer, topics: &[Arc<str>]) {
                 tracing::warn!(%broker, %group, %code, "the consumer failed for good and is replaced");
                 return;
             }
-            // Its context has heard it.
-            Some(Err(_)) => {}
             None if consumer.client().fatal_error().is_some() => return,
-            None => {
-                let is_old = membership.refused_for().is_some_and(|time| time > OLD);
-                if is_old && membership.desk.is_empty() {
-                    return;
-                }
-            }
+            // Of an error its context has heard. While no server answers there is always one.
+            Some(Err(_)) | None if is_stale(membership) => return,
+            Some(Err(_)) | None => {}
         }
     }
+}
+
+/// Whether another client should take the place of this one, which gets nowhere. What is in hand would come again.
+fn is_stale(membership: &Membership) -> bool {
+    let is_old = membership.refused_for().is_some_and(|time| time > OLD);
+    let is_lost = membership.unheard_for().is_some_and(|time| time > LOST);
+    let is_stale = (is_old || is_lost) && membership.desk.is_empty();
+    if is_stale {
+        let (broker, group) = (&membership.settings.shown, &membership.settings.group);
+        tracing::debug!(%broker, %group, is_old, is_lost, "the consumer is replaced");
+    }
+    is_stale
 }
 
 fn take_in(membership: &Membership, record: Record) {
@@ -220,4 +228,60 @@ pub(super) fn spawn(
         let text = format!("starting a thread for the consumer of {}", membership.settings.shown);
         postrider_core::Error::new(ErrorKind::Unavailable, text).because(error)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Instant;
+
+    use super::*;
+    use crate::config::{BrokerConfig, SubscriptionConfig};
+    use crate::kafka::subscription::settings::Settings;
+
+    /// A member of a cluster that is away, which is served until the channel tells.
+    fn served() -> (Arc<Membership>, mpsc::Receiver<()>) {
+        let config = SubscriptionConfig::new(BrokerConfig::new("kafka://127.0.0.1:9"), "billing", "orders");
+        let membership = Arc::new(Membership::new(Arc::new(Settings::parse(&config).unwrap())));
+        let (over, is_over) = mpsc::channel();
+        let shared = Arc::clone(&membership);
+        std::thread::spawn(move || {
+            let consumer = join(&shared).unwrap();
+            over.send(()).unwrap();
+            serve(&shared, &consumer, &["orders".into()]);
+            over.send(()).unwrap();
+        });
+        is_over.recv().unwrap();
+        (membership, is_over)
+    }
+
+    fn long_ago() -> Instant {
+        Instant::now().checked_sub(LOST * 2).unwrap()
+    }
+
+    #[test]
+    fn a_consumer_whose_questions_have_no_answer_for_long_is_replaced() {
+        let (membership, is_over) = served();
+        membership.unheard(Instant::now());
+        assert!(is_over.recv_timeout(WAIT * 10).is_err(), "the cluster may be away for a moment");
+        membership.heard();
+        membership.unheard(long_ago());
+        is_over.recv_timeout(Duration::from_secs(60)).unwrap();
+        let next = join(&membership).unwrap();
+        assert_eq!(membership.unheard_for(), None, "the next one has its time, too");
+        end(&membership, next);
+    }
+
+    #[test]
+    fn a_consumer_that_has_something_in_hand_is_not_replaced() {
+        let (membership, is_over) = served();
+        membership.desk.assigned(vec![Partition { topic: "orders".into(), number: 0 }]);
+        membership.desk.arrived(Record::test("orders", 0, 7, None, None));
+        let given = membership.desk.take(std::num::NonZeroUsize::MIN);
+        membership.unheard(long_ago());
+        assert!(is_over.recv_timeout(WAIT * 10).is_err(), "it would come again");
+        drop(given);
+        membership.leave();
+        is_over.recv_timeout(Duration::from_secs(60)).unwrap();
+    }
 }

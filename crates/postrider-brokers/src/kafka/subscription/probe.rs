@@ -28,22 +28,35 @@ pub(super) struct Topic {
     pub(super) server: Option<i32>,
 }
 
+/// What the cluster said of the topics of a consumer.
+pub(super) struct Answers<'s> {
+    settings: &'s Settings,
+    metadata: Vec<Metadata>,
+}
+
 /// Asks for the topics of a consumer; `hear` lets the client tell what is wrong. It blocks.
 ///
 /// # Errors
-/// `Config` for a topic that is missing or forbidden, and where the cluster refuses us; `Unavailable` where it does not answer.
-pub(super) fn topics<C: ConsumerContext>(
-    settings: &Settings,
+/// `Config` where the cluster refuses us; `Unavailable` where it does not answer.
+pub(super) fn ask_for_topics<'s, C: ConsumerContext>(
+    settings: &'s Settings,
     consumer: &BaseConsumer<C>,
     listener: &Listener,
     hear: impl Fn(),
-) -> Result<Vec<Topic>> {
-    let mut found = Vec::new();
-    for name in &settings.topics {
-        let metadata = ask(settings, consumer, name, listener, &hear)?;
-        found.push(topic(settings, name, &metadata)?);
+) -> Result<Answers<'s>> {
+    let ask = |name: &String| ask(settings, consumer, name, listener, &hear);
+    Ok(Answers { settings, metadata: settings.topics.iter().map(ask).collect::<Result<_>>()? })
+}
+
+impl Answers<'_> {
+    /// The topics, each of which is there and can be read.
+    ///
+    /// # Errors
+    /// `Config` for a topic that is missing or forbidden.
+    pub(super) fn topics(&self) -> Result<Vec<Topic>> {
+        let names = self.settings.topics.iter();
+        names.zip(&self.metadata).map(|(name, metadata)| topic(self.settings, name, metadata)).collect()
     }
-    Ok(found)
 }
 
 fn ask<C: ConsumerContext>(
@@ -56,6 +69,8 @@ fn ask<C: ConsumerContext>(
     let began = Instant::now();
     loop {
         let error = match consumer.fetch_metadata(Some(topic), QUESTION) {
+            // A server that is just starting may name none, itself not either: that is no answer.
+            Ok(metadata) if metadata.brokers().is_empty() => KafkaError::MetadataFetch(RDKafkaErrorCode::BrokerNotAvailable),
             Ok(metadata) => {
                 listener.well();
                 return Ok(metadata);
