@@ -248,6 +248,8 @@ pub struct Effects {
     pub refused: u64,
     /// Tokens that are left.
     pub tokens: u64,
+    /// Cursors that are kept.
+    pub cursors: u64,
     /// Tokens that were revoked, because their messages never came.
     pub revoked: u64,
     /// How often a receiver was killed.

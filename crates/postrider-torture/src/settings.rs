@@ -62,7 +62,7 @@ pub struct Settings {
     /// Where they go
     #[arg(long, value_enum, default_value = "nats")]
     pub broker: BrokerKind,
-    /// Receivers with one effect for each message, killed all the while; with NATS
+    /// Receivers with one effect for each message, killed all the while; with NATS, a cursor with Kafka
     #[arg(long, value_enum)]
     pub consumer: Option<ConsumerKind>,
     /// Relays at a time

@@ -1,6 +1,6 @@
 //! A message as a consumer got it.
 
-use postrider_core::{Message, MessageId, TOKEN_HEADER};
+use postrider_core::{Message, MessageId, SourcePosition, TOKEN_HEADER};
 use uuid::Uuid;
 
 use crate::token::Token;
@@ -10,12 +10,21 @@ use crate::token::Token;
 pub struct Delivery {
     /// The message, with the id that it has at every delivery: the header `postrider-id`.
     pub message: Message,
+    /// Where it stands in a source that gives out each part in order, as [the cursor](crate::Inbox::advance_rising) wants it: from a
+    /// `consume::Consumer` of Kafka. None elsewhere.
+    pub position: Option<SourcePosition>,
 }
 
 impl Delivery {
-    /// A delivery of this message.
+    /// A delivery of this message, from a source that has no order.
     pub const fn new(message: Message) -> Self {
-        Self { message }
+        Self { message, position: None }
+    }
+
+    /// The same from where it stands.
+    #[must_use]
+    pub fn at(self, position: SourcePosition) -> Self {
+        Self { position: Some(position), ..self }
     }
 
     /// The id of the message.

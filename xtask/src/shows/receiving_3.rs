@@ -17,8 +17,8 @@ const fn torture(does: &'static str, words: &'static [&'static str]) -> Step {
 pub const SHOW: Show = Show {
     name: "receiving.3",
     says: "receivers killed between commit and acknowledgement, messages delivered again on purpose: no effect wrong; the whole \
-           stream read again when everything is forgotten changes nothing, what is refused is kept and counted, and no token \
-           is left; over at least a million messages",
+           stream read again when everything is forgotten changes nothing, what is refused is kept and counted, no token is \
+           left, and one cursor for each partition; over at least a million messages",
     steps: &[
         torture(
             "the inbox",
@@ -36,6 +36,23 @@ pub const SHOW: Show = Show {
             "processors with tokens",
             &["xtask", "torture", "--seed", "34", "--minutes", "10", "--rate", "150", "--consumer", "token"],
         ),
+        torture(
+            "the cursor, over a group of Kafka",
+            &[
+                "xtask",
+                "torture",
+                "--seed",
+                "35",
+                "--minutes",
+                "10",
+                "--rate",
+                "200",
+                "--broker",
+                "kafka",
+                "--consumer",
+                "cursor",
+            ],
+        ),
         Step::Look { does: "all of them together", look: together },
     ],
 };
@@ -52,6 +69,8 @@ struct Received {
     refused: Option<u64>,
     /// Where messages have tokens.
     tokens_left: Option<u64>,
+    /// Where there is one for each partition.
+    cursors_left: Option<u64>,
 }
 
 impl Received {
@@ -70,6 +89,7 @@ impl Received {
             wrong: number("wrong ")?,
             refused: number("refused when they came again "),
             tokens_left: number("tokens left "),
+            cursors_left: number("cursors left "),
         })
     }
 }
@@ -96,21 +116,24 @@ fn judge(mut runs: Vec<Received>) -> Seen {
         .iter()
         .map(|run| {
             let numbers = [run.messages, run.effects, run.killed, run.wrong].map(|number| number.to_string());
-            let cells = [vec![run.consumer.clone()], numbers.to_vec(), vec![cell(run.refused), cell(run.tokens_left)]];
-            cells.concat()
+            let kept = [run.refused, run.tokens_left, run.cursors_left].map(cell);
+            [vec![run.consumer.clone()], numbers.to_vec(), kept.to_vec()].concat()
         })
         .collect();
-    let heads = ["receivers", "messages", "effects", "killed", "wrong", "refused when read again", "tokens left"];
+    let heads = ["receivers", "messages", "effects", "killed", "wrong", "refused when read again", "tokens left", "cursors left"];
     let said = format!(
         "{}\neffects wrong {wrong} over {messages} messages; tokens left {left}; refused when the streams were read again {}\n",
         table::draw(&heads, &rows),
         sum(|run| run.refused.unwrap_or(0)),
     );
     let of_tokens = runs.iter().any(|run| run.tokens_left.is_some());
-    if wrong == 0 && left == 0 && of_tokens && are_refused && messages >= MESSAGES {
+    let of_cursors = runs.iter().any(|run| run.cursors_left.is_some());
+    if wrong == 0 && left == 0 && of_tokens && of_cursors && are_refused && messages >= MESSAGES {
         Seen::well(said)
     } else {
-        Seen::wrong(format!("{said}expected: wrong 0, tokens left 0, some refused in each run, {MESSAGES} messages\n"))
+        Seen::wrong(format!(
+            "{said}expected: wrong 0, tokens left 0, runs with cursors, some refused in each other run, {MESSAGES} messages\n"
+        ))
     }
 }
 
@@ -131,6 +154,7 @@ mod tests {
         let read = run("known-ids", "refused when they came again 7");
         assert_eq!((read.consumer.as_str(), read.messages, read.effects), ("known-ids", 600_000, 750_000));
         assert_eq!((read.killed, read.wrong, read.refused, read.tokens_left), (80, 0, Some(7), None));
+        assert_eq!(run("cursor", "records 600009, cursors left 18").cursors_left, Some(18));
         assert_eq!(Received::read("repeat it: --consumer inbox\n"), None);
     }
 
@@ -138,11 +162,14 @@ mod tests {
     fn all_runs_together_are_a_million_messages_without_a_wrong_effect_or_a_token_that_is_left() {
         let inbox = || run("inbox", "refused when they came again 7");
         let token = |left| run("token", &format!("tokens left {left}, revoked because no message came with them 9"));
-        assert!(judge(vec![inbox(), token(0)]).well);
-        assert!(judge(vec![inbox(), token(0)]).said.contains("effects wrong 0 over 1200000 messages; tokens left 0"));
-        assert!(!judge(vec![inbox(), token(1)]).well);
-        assert!(!judge(vec![token(0), token(0)]).well, "nothing was refused");
+        let cursor = || run("cursor", "records 600009, cursors left 18");
+        assert!(judge(vec![inbox(), token(0), cursor()]).well);
+        let said = judge(vec![inbox(), token(0), cursor()]).said;
+        assert!(said.contains("effects wrong 0 over 1800000 messages; tokens left 0"), "{said}");
+        assert!(!judge(vec![inbox(), token(1), cursor()]).well);
+        assert!(!judge(vec![token(0), cursor(), token(0)]).well, "nothing was refused");
+        assert!(!judge(vec![inbox(), token(0)]).well, "nothing by the cursor");
         assert!(!judge(vec![inbox()]).well, "too few");
-        assert!(!judge(vec![inbox(), run("inbox", "refused when they came again 0"), token(0)]).well);
+        assert!(!judge(vec![inbox(), run("inbox", "refused when they came again 0"), token(0), cursor()]).well);
     }
 }

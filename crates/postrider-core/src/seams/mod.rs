@@ -27,4 +27,4 @@ pub use operator::{
 pub use settler::{DeadReason, FailedAttempt, Outcome, Recorded, Records, Settled, Settlement, Settler};
 pub use source::{Page, Room, Source};
 pub use store::{Store, StoreProfile};
-pub use subscription::{Incoming, Place, Receipt, Subscription, Wire};
+pub use subscription::{Incoming, Place, Receipt, SourcePosition, Subscription, Wire};

@@ -39,6 +39,18 @@ impl fmt::Display for Place {
     }
 }
 
+/// Where a message stands in a source that gives out each of its parts in order: in which partition of a topic of Kafka, at which
+/// offset. The numbers of a part rise, and may leave some out.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SourcePosition {
+    /// The source: a topic.
+    pub source: Arc<str>,
+    /// Which part of it: a partition.
+    pub part: u32,
+    /// Where in the part: an offset.
+    pub number: u64,
+}
+
 /// What tells a broker that a message is over.
 ///
 /// Dropped without a word, the message is not over: it comes again, to whoever takes it then.
@@ -76,6 +88,8 @@ pub struct Incoming {
     pub payload: Bytes,
     /// Where it lies.
     pub place: Place,
+    /// Where it stands, from a subscription that [keeps the order](Subscription::keeps_order) of each part; none otherwise.
+    pub position: Option<SourcePosition>,
     /// How often the broker has delivered it, this time included; none where it does not count.
     pub deliveries: Option<u32>,
     /// What ends it.
@@ -170,6 +184,12 @@ pub trait Subscription: Send + Sync + Debug {
 
     /// How long a message stays with whoever took it, without a word of theirs; none where it stays as long as they live.
     fn hold(&self) -> Option<Duration>;
+
+    /// Whether each part of the source is read by one consumer at a time, in its order, and whoever gets a part next begins with the
+    /// first message of it that is not over. Every message has a [`SourcePosition`] then. Without a word it is not so.
+    fn keeps_order(&self) -> bool {
+        false
+    }
 
     /// Takes messages: as many as there are, at most so many, waiting a moment for the first. Nothing when none came.
     ///

@@ -475,4 +475,14 @@ fn effects_that_are_missing_doubled_or_of_nothing_are_seen() {
     }
     assert_eq!(run(ConsumerKind::Inbox, |effects| effects.refused = 0), ["I5"], "nothing was forgotten");
     assert_eq!(run(ConsumerKind::Token, |effects| effects.refused = 0), [""; 0]);
+    assert_eq!(run(ConsumerKind::Cursor, |_| ()), ["I5"], "a relay published the second one twice");
+    let twice = |effects: &mut Effects| *effects.counts.get_mut(&id(2).to_string()).unwrap() += 1;
+    assert_eq!(run(ConsumerKind::Cursor, twice), [""; 0]);
+    assert_eq!(
+        run(ConsumerKind::Cursor, |effects| {
+            *effects.counts.get_mut(&id(2).to_string()).unwrap() += 1;
+            effects.cursors = 19;
+        }),
+        ["I5"]
+    );
 }

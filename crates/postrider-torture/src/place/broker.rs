@@ -76,7 +76,8 @@ impl Broker {
     pub fn readable(&self) -> Option<String> {
         match self {
             Self::Nats(place) => Some(place.url()),
-            Self::Kafka(_) | Self::Http(_) | Self::File(_) => None,
+            Self::Kafka(place) => Some(place.url()),
+            Self::Http(_) | Self::File(_) => None,
         }
     }
 

@@ -23,8 +23,10 @@ use crate::record::Recorder;
 use crate::ways::Ways;
 use crate::writers::{HOLD, POISON, TOPIC};
 
+/// What it has.
+pub const TOPICS: [&str; 3] = [TOPIC, HOLD, POISON];
 /// Of each topic.
-const PARTITIONS: i32 = 6;
+pub const PARTITIONS: i32 = 6;
 /// Bytes of the largest batch of the topic that refuses nothing.
 const ROOMY: usize = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -36,6 +38,7 @@ const TOLD_WITHIN: Duration = Duration::from_secs(60);
 /// The nodes and their reader.
 pub struct KafkaPlace {
     nodes: Arc<Mutex<KafkaCluster>>,
+    servers: String,
     count: usize,
     /// The node that is hurt, or was last.
     hurt: AtomicUsize,
@@ -82,9 +85,10 @@ impl KafkaPlace {
         let admin: AdminClient<DefaultClientContext> =
             ClientConfig::new().set("bootstrap.servers", &servers).set("reconnect.backoff.max.ms", "500").create()?;
         create_topics(&admin, count).await?;
-        let log = KafkaLog::follow(&servers, &[TOPIC, HOLD, POISON], PARTITIONS, recorder)?;
+        let log = KafkaLog::follow(&servers, &TOPICS, PARTITIONS, recorder)?;
         let place = Self {
             nodes: Arc::new(Mutex::new(cluster)),
+            servers,
             count,
             hurt: AtomicUsize::new(0),
             ways,
@@ -102,6 +106,11 @@ impl KafkaPlace {
     pub fn version(&self) -> String {
         let nodes = if self.count > 1 { format!(" ({} nodes)", self.count) } else { String::new() };
         format!("Kafka {VERSION}{nodes}")
+    }
+
+    /// Where receivers read, past every proxy.
+    pub fn url(&self) -> String {
+        format!("kafka://{}", self.servers)
     }
 
     /// What stands between it and the relay of a slot: a proxy for each node.

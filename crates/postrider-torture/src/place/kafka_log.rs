@@ -9,9 +9,10 @@ use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{BorrowedMessage, Headers, Message};
-use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+use rdkafka::topic_partition_list::{Offset, TopicPartitionList, TopicPartitionListElem};
 
 use crate::Fallible;
+use super::kafka::{PARTITIONS, TOPICS};
 use crate::record::{Delivered, Recorder, print};
 use crate::writers::NUMBER;
 
@@ -93,6 +94,25 @@ impl KafkaLog {
 fn ends(consumer: &BaseConsumer, places: &Places) -> Option<Places> {
     let end = |topic: &str, partition| consumer.fetch_watermarks(topic, partition, PATIENCE).ok().map(|(_, end)| end);
     places.keys().map(|(topic, partition)| Some(((topic.clone(), *partition), end(topic, *partition)?))).collect()
+}
+
+/// Whether a group has read every topic to its end: its positions are where the partitions end.
+///
+/// # Errors
+/// When the client cannot be made.
+pub fn is_at_the_end(url: &str, group: &str) -> Fallible<bool> {
+    let servers = url.trim_start_matches("kafka://");
+    let asker: BaseConsumer = settings(servers).set("group.id", group).create()?;
+    let mut list = TopicPartitionList::new();
+    for topic in TOPICS {
+        list.add_partition_range(topic, 0, PARTITIONS - 1);
+    }
+    let Ok(read) = asker.committed_offsets(list, PATIENCE) else { return Ok(false) };
+    let is_read = |place: &TopicPartitionListElem<'_>| {
+        let Ok((_, end)) = asker.fetch_watermarks(place.topic(), place.partition(), PATIENCE) else { return false };
+        end == 0 || place.offset() == Offset::Offset(end)
+    };
+    Ok(read.elements().iter().all(is_read))
 }
 
 fn settings(servers: &str) -> ClientConfig {

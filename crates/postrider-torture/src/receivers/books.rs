@@ -18,6 +18,7 @@ const COUNTS: &str = "\
 select collection || '/' || name, (json->>'state')::bigint from postrider_document
  where collection in ('effects', 'outputs')";
 const TOKENS: &str = "select count(*) from postrider_document where collection = 'tokens'";
+const CURSORS: &str = "select count(*) from postrider_inbox_cursor";
 /// Entities with something to send, and tokens that are not valid yet.
 const UNFINISHED: &str = "\
 select count(*) from postrider_document
@@ -32,7 +33,7 @@ pub(super) async fn effects(place: &Place) -> Fallible<Effects> {
     };
     let mut counts = BTreeMap::new();
     match place.kind {
-        ConsumerKind::Inbox => {
+        ConsumerKind::Inbox | ConsumerKind::Cursor => {
             for row in client.query(ROWS, &[]).await? {
                 let (id, count): (Uuid, i64) = (row.get(0), row.get(1));
                 counts.insert(id.to_string(), u64::try_from(count)?);
@@ -47,15 +48,19 @@ pub(super) async fn effects(place: &Place) -> Fallible<Effects> {
     }
     // An entity that was only touched has had no effect.
     counts.retain(|_, count| *count > 0);
-    let refused = number(if place.kind == ConsumerKind::Inbox { REFUSED_BY_INBOX } else { REFUSED }).await?;
+    let refused = match place.kind {
+        ConsumerKind::Inbox | ConsumerKind::Cursor => number(REFUSED_BY_INBOX).await?,
+        ConsumerKind::Processor | ConsumerKind::KnownIds | ConsumerKind::Token => number(REFUSED).await?,
+    };
     let tokens = if place.kind == ConsumerKind::Token { number(TOKENS).await? } else { 0 };
-    Ok(Effects { counts, refused, tokens, ..Effects::default() })
+    let cursors = if place.kind == ConsumerKind::Cursor { number(CURSORS).await? } else { 0 };
+    Ok(Effects { counts, refused, tokens, cursors, ..Effects::default() })
 }
 
 /// How much the processors left that is to be finished.
 pub(super) async fn unfinished(place: &Place) -> Fallible<i64> {
     Ok(match place.kind {
-        ConsumerKind::Inbox => 0,
+        ConsumerKind::Inbox | ConsumerKind::Cursor => 0,
         ConsumerKind::Processor | ConsumerKind::KnownIds | ConsumerKind::Token => {
             connect(&place.url).await?.query_one(UNFINISHED, &[]).await?.get(0)
         }
@@ -66,7 +71,7 @@ pub(super) async fn unfinished(place: &Place) -> Fallible<i64> {
 pub fn counted_for(kind: ConsumerKind, id: Uuid) -> Vec<String> {
     let in_entity = |stage: &Stage| format!("{}/{}", stage.name(), entity(id));
     match kind {
-        ConsumerKind::Inbox => vec![id.to_string()],
+        ConsumerKind::Inbox | ConsumerKind::Cursor => vec![id.to_string()],
         ConsumerKind::Processor | ConsumerKind::KnownIds | ConsumerKind::Token => {
             let goes_through = |stage: &&Stage| **stage == Stage::First || is_passed_on(id);
             kind.stages().iter().filter(goes_through).map(in_entity).collect()

@@ -82,7 +82,7 @@ pub async fn processor(place: &Place, stage: Stage) -> Fallible<ProcessorBuilder
     Ok(match place.kind {
         ConsumerKind::KnownIds => builder.known_ids(KnownIds::new(store, KEPT)?),
         ConsumerKind::Token => builder.tokens(tokens(place).await?),
-        ConsumerKind::Inbox | ConsumerKind::Processor => builder,
+        ConsumerKind::Inbox | ConsumerKind::Processor | ConsumerKind::Cursor => builder,
     })
 }
 

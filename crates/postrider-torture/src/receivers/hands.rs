@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use postrider::documents;
-use postrider::{Inbox, InboxError, Message, Processed, Processor, Seen};
+use postrider::{Advance, Delivery, Inbox, InboxError, Message, Processed, Processor, Seen};
 use tokio_postgres::{Client, NoTls};
 
 use super::counting::{Counting, processor};
@@ -15,6 +15,7 @@ use crate::Fallible;
 /// While nothing is forgotten the inbox is divided by this: partitions of ten seconds.
 const DIVIDES: Duration = Duration::from_secs(70);
 const SETUP: &str = "create table torture_effect (message_id uuid not null)";
+const EFFECT: &str = "insert into torture_effect values ($1)";
 const REFUSALS: &str =
     "create table torture_refused (consumer text, message_id uuid, primary key (consumer, message_id))";
 const REFUSE: &str = "insert into torture_refused values ($1, $2) on conflict do nothing";
@@ -32,6 +33,8 @@ pub enum Done {
 pub enum Hands {
     /// An effect is a row.
     Inbox(Box<Client>),
+    /// The same.
+    Cursor(Box<Client>),
     /// Effects are counted in entities.
     Processor(Arc<Counter>),
 }
@@ -61,6 +64,10 @@ pub(super) async fn prepare(place: &Place) -> Fallible<()> {
         stage.prepare(&place.broker).await?;
     }
     match place.kind {
+        ConsumerKind::Cursor => {
+            postrider::migrate(&client).await?;
+            Ok(client.batch_execute(SETUP).await?)
+        }
         ConsumerKind::Inbox => {
             postrider::migrate(&client).await?;
             client.batch_execute(SETUP).await?;
@@ -86,18 +93,19 @@ impl Hands {
     ///
     /// # Errors
     /// When it can not be handled at all, or the database is away.
-    pub async fn handle(&mut self, message: Message) -> Fallible<Done> {
+    pub async fn handle(&mut self, delivery: Delivery) -> Fallible<Done> {
         match self {
-            Self::Inbox(client) => in_transaction(client, message).await,
-            Self::Processor(counter) => counter.handle(message).await,
+            Self::Inbox(client) => in_transaction(client, delivery.message).await,
+            Self::Cursor(client) => by_the_cursor(client, delivery).await,
+            Self::Processor(counter) => counter.handle(delivery).await,
         }
     }
 }
 
 impl Counter {
-    async fn handle(&self, message: Message) -> Fallible<Done> {
-        let id = message.id.0;
-        match self.processor.process(&message.into()).await {
+    async fn handle(&self, delivery: Delivery) -> Fallible<Done> {
+        let id = delivery.id().0;
+        match self.processor.process(&delivery).await {
             Processed::Applied | Processed::Resumed | Processed::Repeat => Ok(Done::Over),
             Processed::TooOld => {
                 self.refusals.execute(REFUSE, &[&self.stage.name(), &id]).await?;
@@ -115,7 +123,7 @@ async fn in_transaction(client: &mut Client, message: Message) -> Fallible<Done>
     let tx = client.transaction().await?;
     match inbox.first_seen(&tx, consumer, id).await {
         Ok(Seen::First) => {
-            tx.execute("insert into torture_effect values ($1)", &[&id.0]).await?;
+            tx.execute(EFFECT, &[&id.0]).await?;
             tx.commit().await?;
         }
         Ok(Seen::Repeat) => tx.commit().await?,
@@ -132,5 +140,24 @@ async fn in_transaction(client: &mut Client, message: Message) -> Fallible<Done>
         }
         Err(error) => return Err(error.into()),
     }
+    Ok(Done::Over)
+}
+
+async fn by_the_cursor(client: &mut Client, delivery: Delivery) -> Fallible<Done> {
+    let at = delivery.position.as_ref().ok_or("a message of Kafka without a position")?;
+    let tx = client.transaction().await?;
+    match Inbox::new().advance_rising(&tx, Stage::First.name(), &at.source, at.part, at.number).await {
+        Ok(Advance::Next) => {
+            tx.execute(EFFECT, &[&delivery.id().0]).await?;
+        }
+        Ok(Advance::Repeat) => {}
+        Ok(other @ Advance::Gap { .. }) => return Err(format!("where numbers only rise: {other:?}").into()),
+        Err(InboxError::Contended(_)) => {
+            tx.rollback().await?;
+            return Ok(Done::Again);
+        }
+        Err(error) => return Err(error.into()),
+    }
+    tx.commit().await?;
     Ok(Done::Over)
 }

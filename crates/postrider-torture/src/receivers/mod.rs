@@ -1,10 +1,10 @@
 //! Receivers: processes that have the effect of each message in a database of their own, and are killed all the while.
 //!
-//! They read what the relays deliver, with the consumer that the product has, through one durable consumer of JetStream. Of some
-//! messages they say that they are not over although they handled them, so that they come again; some they handle twice at
-//! the same time; and a kill hits some between the commit and the acknowledgement. Processors send an output for one message of four, which a second stage of them
-//! receives in the same way. In the end everything that is remembered is forgotten, and both streams are read once more from
-//! their beginnings.
+//! They read what the relays deliver, with the consumer that the product has, through one durable consumer of JetStream; those
+//! with a cursor through a group of Kafka, whose partitions come in order. Of some messages they say that they are not over
+//! although they handled them, so that they come again; some they handle twice at the same time; and a kill hits some between the
+//! commit and the acknowledgement. Processors send an output for one message of four, which a second stage of them receives in the
+//! same way. In the end everything that can be forgotten is, and what was delivered is read once more from its beginning.
 
 mod books;
 mod counting;
@@ -50,6 +50,8 @@ pub enum ConsumerKind {
     KnownIds,
     /// A processor over documents, with a token for each message.
     Token,
+    /// The cursor, in the transaction of the effect; with Kafka.
+    Cursor,
 }
 
 impl ConsumerKind {
@@ -60,20 +62,43 @@ impl ConsumerKind {
             Self::Processor => "processor",
             Self::KnownIds => "known-ids",
             Self::Token => "token",
+            Self::Cursor => "cursor",
         }
     }
 
     /// The stages that a message goes through.
     const fn stages(self) -> &'static [Stage] {
         match self {
-            Self::Inbox => &[Stage::First],
+            Self::Inbox | Self::Cursor => &[Stage::First],
             Self::Processor | Self::KnownIds | Self::Token => &[Stage::First, Stage::Second],
         }
     }
 
-    /// Whether what it forgets is refused when it comes again: with tokens nothing is kept that could be forgotten.
+    /// Whether what it forgets is refused when it comes again: with tokens and cursors nothing is kept that could be forgotten.
     pub const fn refuses(self) -> bool {
-        !matches!(self, Self::Token)
+        !matches!(self, Self::Token | Self::Cursor)
+    }
+
+    /// Whether an effect belongs to a record of the broker, and not to a message: what a relay published twice has two.
+    pub const fn counts_records(self) -> bool {
+        matches!(self, Self::Cursor)
+    }
+
+    /// The broker that it reads from.
+    const fn reads_from(self) -> &'static str {
+        match self {
+            Self::Inbox | Self::Processor | Self::KnownIds | Self::Token => "nats",
+            Self::Cursor => "kafka",
+        }
+    }
+
+    /// How long a receiver lives at most before it is killed. A group of Kafka gives the partitions of one that died to others
+    /// when its session has run out.
+    const fn lives(self) -> Duration {
+        match self {
+            Self::Inbox | Self::Processor | Self::KnownIds | Self::Token => Duration::from_secs(4),
+            Self::Cursor => Duration::from_secs(20),
+        }
     }
 }
 
@@ -87,9 +112,7 @@ struct Place {
 
 /// How many receive at a time.
 const RECEIVERS: u64 = 3;
-/// One lives so long at most before it is killed.
-const LIVES: Duration = Duration::from_secs(4);
-/// And so long at least: it connects first.
+/// One lives so long at least before it is killed: it connects first.
 const LIVES_AT_LEAST: Duration = Duration::from_millis(150);
 /// How long the rest may take to be received, and everything to be read again, beside the length of the load.
 const ENDS_WITHIN: Duration = Duration::from_secs(30);
@@ -113,7 +136,9 @@ impl Receivers {
     /// When a server is missing, or the broker is none that they read from.
     pub async fn start(settings: &Settings, broker: Option<String>) -> Fallible<Option<Self>> {
         let Some(kind) = settings.consumer else { return Ok(None) };
-        let broker = broker.ok_or("receivers read from NATS alone: --broker nats")?;
+        let from = format!("{}://", kind.reads_from());
+        let broker = broker.filter(|url| url.starts_with(&from));
+        let broker = broker.ok_or_else(|| format!("they read from it alone: --broker {}", kind.reads_from()))?;
         let server = Postgres::start().await?;
         let place = Arc::new(Place { kind, url: server.fresh_database().await?, broker });
         hands::prepare(&place).await?;
@@ -134,7 +159,7 @@ impl Receivers {
     pub async fn tokens(&self) -> Fallible<Option<Tokens>> {
         Ok(match self.place.kind {
             ConsumerKind::Token => Some(counting::tokens(&self.place).await?),
-            ConsumerKind::Inbox | ConsumerKind::Processor | ConsumerKind::KnownIds => None,
+            ConsumerKind::Inbox | ConsumerKind::Processor | ConsumerKind::KnownIds | ConsumerKind::Cursor => None,
         })
     }
 
@@ -154,7 +179,7 @@ impl Receivers {
         }
         let revoked = match place.kind {
             ConsumerKind::Token => tokens::revoke(place, recorder).await?,
-            ConsumerKind::Inbox | ConsumerKind::Processor | ConsumerKind::KnownIds => 0,
+            ConsumerKind::Inbox | ConsumerKind::Processor | ConsumerKind::KnownIds | ConsumerKind::Cursor => 0,
         };
         let before = books::effects(place).await?;
         forget::forget(place).await?;
@@ -197,7 +222,7 @@ async fn comes_to_rest(place: &Place, reads: Reads, within: Duration) -> Fallibl
 async fn keep_alive(place: Arc<Place>, mut random: Random, mut over: watch::Receiver<bool>, kills: Arc<AtomicU64>) {
     while !*over.borrow() {
         let Ok(mut child) = receiver(&place, Reads::Once, random.bits()) else { break };
-        let lives = random.between(LIVES_AT_LEAST, LIVES);
+        let lives = random.between(LIVES_AT_LEAST, place.kind.lives());
         tokio::select! {
             () = sleep(lives) => {}
             _ = over.changed() => {}

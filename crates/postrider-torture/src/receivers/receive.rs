@@ -11,14 +11,16 @@ use async_nats::jetstream::consumer::pull::Config;
 use clap::ValueEnum;
 use futures_util::future::try_join_all;
 use postrider::brokers::{self, BrokerConfig, SubscriptionConfig};
-use postrider::consume::{Consumer, Setback};
-use postrider::{CancellationToken, Message, RetryPolicy, Subscription};
+use postrider::consume::{Consumer, Order, Setback};
+use postrider::{CancellationToken, Delivery, RetryPolicy, Subscription};
 use tokio::time::{sleep, timeout};
 
 use super::hands::{Counter, Done, Hands, connect};
 use super::stage::Stage;
 use super::{ConsumerKind, Place};
 use crate::Fallible;
+use crate::place::kafka::TOPICS;
+use crate::place::kafka_log;
 use crate::random::Random;
 
 /// The first word of a receiver's command line.
@@ -30,6 +32,8 @@ const AT_A_TIME: usize = 3;
 const IN_HAND: usize = 16;
 /// An unacknowledged message of a receiver that was killed comes again after this time.
 const HOLD: &str = "2s";
+/// The session of a member of a group: the shortest that the server allows.
+const SESSION: &str = "6s";
 /// How many may be in the hands of all receivers, the killed ones included.
 const OUTSTANDING: u64 = 512;
 /// One of so many that were handled is said to be not over, and comes again.
@@ -79,7 +83,7 @@ pub async fn receive(words: &[String]) -> Fallible<()> {
     let mut works: Vec<Work> = Vec::new();
     for (number, stage) in (0..).zip(place.kind.stages()) {
         let counter = match place.kind {
-            ConsumerKind::Inbox => None,
+            ConsumerKind::Inbox | ConsumerKind::Cursor => None,
             ConsumerKind::Processor | ConsumerKind::KnownIds | ConsumerKind::Token => {
                 Some(Arc::new(Counter::open(&place, *stage).await?))
             }
@@ -90,11 +94,12 @@ pub async fn receive(words: &[String]) -> Fallible<()> {
             free.push(hands(&place, counter.as_ref()).await?);
         }
         let desk = Arc::new(Desk { free: Mutex::new(free), random: Mutex::new(Random::new(seed, number)), reads });
-        let handle = move |delivery: postrider::Delivery| {
+        let handle = move |delivery: Delivery| {
             let desk = Arc::clone(&desk);
-            async move { desk.handle(delivery.message).await }
+            async move { desk.handle(delivery).await }
         };
         let consumer = Consumer::builder(subscription(&place, *stage, reads)?, handle)
+            .order(if place.kind == ConsumerKind::Cursor { Order::Part } else { Order::Key })
             .concurrency(AT_A_TIME)
             .window(IN_HAND)
             .retry(RetryPolicy { initial: AGAIN, maximum: AGAIN, ..RetryPolicy::default() })
@@ -106,6 +111,12 @@ pub async fn receive(words: &[String]) -> Fallible<()> {
 }
 
 fn subscription(place: &Place, stage: Stage, reads: Reads) -> Fallible<Arc<dyn Subscription>> {
+    if place.kind == ConsumerKind::Cursor {
+        let broker = BrokerConfig::new(place.broker.as_str()).option("session_timeout", SESSION);
+        let [first, rest @ ..] = TOPICS;
+        let config = SubscriptionConfig::new(broker, reads.word(), first);
+        return Ok(brokers::subscribe(&rest.into_iter().fold(config, SubscriptionConfig::and_from))?);
+    }
     let broker = BrokerConfig::new(place.broker.as_str())
         .option("stream", stage.stream())
         .option("ack_wait", HOLD)
@@ -116,6 +127,7 @@ fn subscription(place: &Place, stage: Stage, reads: Reads) -> Fallible<Arc<dyn S
 async fn hands(place: &Place, counter: Option<&Arc<Counter>>) -> Fallible<Hands> {
     Ok(match counter {
         Some(counter) => Hands::Processor(Arc::clone(counter)),
+        None if place.kind == ConsumerKind::Cursor => Hands::Cursor(Box::new(connect(&place.url).await?)),
         None => Hands::Inbox(Box::new(connect(&place.url).await?)),
     })
 }
@@ -128,13 +140,13 @@ struct Desk {
 }
 
 impl Desk {
-    async fn handle(&self, message: Message) -> Fallible<()> {
+    async fn handle(&self, delivery: Delivery) -> Fallible<()> {
         let (twice, left) = self.chance();
         let done = if twice {
-            let both = tokio::join!(self.with_hands(message.clone()), self.with_hands(message));
+            let both = tokio::join!(self.with_hands(delivery.clone()), self.with_hands(delivery));
             if (both.0?, both.1?) == (Done::Over, Done::Over) { Done::Over } else { Done::Again }
         } else {
-            self.with_hands(message).await?
+            self.with_hands(delivery).await?
         };
         match done {
             Done::Over if left && self.reads == Reads::Once => Err(Setback::again("it was handled").into()),
@@ -148,10 +160,10 @@ impl Desk {
         (random.below(TWICE) == 0, random.below(LEFT) == 0)
     }
 
-    async fn with_hands(&self, message: Message) -> Fallible<Done> {
+    async fn with_hands(&self, delivery: Delivery) -> Fallible<Done> {
         let free = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut hands = free.ok_or("more messages at a time than hands")?;
-        let done = hands.handle(message).await;
+        let done = hands.handle(delivery).await;
         self.free.lock().unwrap_or_else(PoisonError::into_inner).push(hands);
         done
     }
@@ -165,11 +177,15 @@ async fn keep_up(counter: Arc<Counter>) -> Fallible<()> {
     }
 }
 
-/// Whether every message of a stage's stream is acknowledged.
+/// Whether every message of a stage is acknowledged.
 ///
 /// # Errors
 /// When the broker cannot be reached.
 pub(super) async fn is_at_the_end(place: &Place, stage: Stage, reads: Reads) -> Fallible<bool> {
+    if place.kind == ConsumerKind::Cursor {
+        let (url, group) = (place.broker.clone(), reads.word());
+        return tokio::task::spawn_blocking(move || kafka_log::is_at_the_end(&url, group)).await?;
+    }
     let options = ConnectOptions::new().max_reconnects(None).request_timeout(Some(PATIENCE));
     let client = options.connect(&place.broker).await?;
     let stream = jetstream::new(client).get_stream(stage.stream()).await?;

@@ -9,7 +9,7 @@ use postrider_core::{Attempts, Broker, Destination, Error, ErrorKind, Result, Re
 
 use super::handling::Limits;
 use super::receiver::Receiver;
-use super::rules::{Graveyard, Rules};
+use super::rules::{Graveyard, Order, Rules};
 use super::running::Consumer;
 use crate::dead_letters::DeadLetters;
 
@@ -25,6 +25,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(24 * 3_600);
 pub struct ConsumerBuilder<R> {
     subscription: Arc<dyn Subscription>,
     receiver: R,
+    order: Order,
     concurrency: usize,
     window: usize,
     handler_timeout: Duration,
@@ -37,6 +38,7 @@ impl<R> fmt::Debug for ConsumerBuilder<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ConsumerBuilder")
             .field("subscription", &self.subscription)
+            .field("order", &self.order)
             .field("concurrency", &self.concurrency)
             .field("window", &self.window)
             .field("handler_timeout", &self.handler_timeout)
@@ -52,6 +54,7 @@ impl<R: Receiver> ConsumerBuilder<R> {
         Self {
             subscription,
             receiver,
+            order: Order::Key,
             concurrency: 16,
             window: 256,
             handler_timeout: Duration::from_secs(90),
@@ -61,10 +64,16 @@ impl<R: Receiver> ConsumerBuilder<R> {
         }
     }
 
-    /// How many messages are handled at once, each of another key; 1 to 1,024, 16 without.
+    /// Which messages are handled one after another: those of one key without.
     #[must_use]
-    pub fn concurrency(self, keys: usize) -> Self {
-        Self { concurrency: keys, ..self }
+    pub fn order(self, order: Order) -> Self {
+        Self { order, ..self }
+    }
+
+    /// How many messages are handled at once, each of another key (or of [another part](Order::Part)); 1 to 1,024, 16 without.
+    #[must_use]
+    pub fn concurrency(self, lines: usize) -> Self {
+        Self { concurrency: lines, ..self }
     }
 
     /// How many messages are in hand, those that wait included; 1 to 10,000 and at least as many as are handled at once,
@@ -109,8 +118,16 @@ impl<R: Receiver> ConsumerBuilder<R> {
     /// The consumer. Nothing is asked of the broker yet.
     ///
     /// # Errors
-    /// `Config` for a setting out of its range, with the range.
+    /// `Config` for a setting out of its range, with the range, and for an order that the broker does not keep.
     pub fn build(self) -> Result<Consumer<R>> {
+        if self.order == Order::Part && !self.subscription.keeps_order() {
+            let text = format!(
+                "order is Part: {} hands the messages of a consumer to all of its processes, in no order; expected a subscription \
+                 that keeps the order of each part (Kafka), or Order::Key with the inbox",
+                self.subscription.name()
+            );
+            return Err(Error::new(ErrorKind::Config, text));
+        }
         within("concurrency", self.concurrency, 1..=MOST_AT_ONCE)?;
         within("window", self.window, self.concurrency..=LARGEST_WINDOW)?;
         let shortest = Duration::from_millis(1);
@@ -132,6 +149,7 @@ impl<R: Receiver> ConsumerBuilder<R> {
         let graveyard = if self.dead_letters.is_some() { Graveyard::Given } else { Graveyard::Nowhere };
         Ok(Consumer {
             rules: Rules {
+                order: self.order,
                 concurrency: self.concurrency,
                 window: self.window,
                 retry: self.retry,

@@ -23,6 +23,7 @@ mod telemetry;
 
 pub use builder::ConsumerBuilder;
 pub use receiver::{Handled, Receiver};
+pub use rules::Order;
 pub use running::Consumer;
 pub use setback::Setback;
 pub use summary::ConsumeSummary;

@@ -1,8 +1,22 @@
 //! What the decisions about messages go by.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use postrider_core::{Attempts, DeadReason, GivenUp, Key, MessageId, Place, RetryPolicy, Tick};
+
+/// Which messages are handled one after another, in the order in which they were taken.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Order {
+    /// Those of one key.
+    #[default]
+    Key,
+    /// Those of one part of the source, such as a partition of Kafka, whatever their keys: as
+    /// [the cursor](crate::Inbox::advance_rising) wants them. One that can't be handled holds back all that is behind it in its
+    /// part, until it is given up.
+    Part,
+}
 
 /// Messages of one line are handled one after another, in the order in which they were taken.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -13,6 +27,8 @@ pub(super) enum Line {
     Id(MessageId),
     /// Of what lies there.
     Place(Place),
+    /// Of its part of the source; of what is in none, all together.
+    Part(Option<(Arc<str>, u32)>),
 }
 
 /// A message as it came, as far as it matters when it begins.
@@ -43,6 +59,7 @@ pub(super) enum Graveyard {
 /// What the decisions go by.
 #[derive(Debug, Clone)]
 pub(super) struct Rules {
+    pub order: Order,
     pub concurrency: usize,
     pub window: usize,
     pub retry: RetryPolicy,

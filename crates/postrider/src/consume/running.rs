@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use postrider_core::{Incoming, Jitter, Result, Subscription, Tick};
+use postrider_core::{Error, ErrorKind, Incoming, Jitter, Result, Subscription, Tick};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
@@ -18,7 +18,7 @@ use super::builder::ConsumerBuilder;
 use super::handling::{self, Ended, Limits};
 use super::plan::{End, Number, Plan, Step};
 use super::receiver::Receiver;
-use super::rules::{Graveyard, Rules};
+use super::rules::{Graveyard, Order, Rules};
 use super::summary::ConsumeSummary;
 use super::taken::Taken;
 use super::taking::Taking;
@@ -65,7 +65,8 @@ impl<R: Receiver> Consumer<R> {
     /// A broker that is away is waited for. Dropped at any point, every message in hand comes again.
     ///
     /// # Errors
-    /// `Config` where the broker says at the start that what is read is not there, or that it may not be read.
+    /// `Config` where the broker says at the start that what is read is not there, or that it may not be read. With
+    /// [`Order::Part`], `Unknown` when a message was dropped by a panic that is not of the handler: what is behind it must wait for it.
     pub async fn run(self, stop: CancellationToken) -> Result<ConsumeSummary> {
         let jitter = Jitter::seeded(Uuid::new_v4().as_u64_pair().0);
         let running = Running {
@@ -124,7 +125,7 @@ impl<R: Receiver> Running<R> {
             }
             let wake = self.plan.wake_at().min(deadline.unwrap_or(Tick::FAR));
             tokio::select! {
-                Some(Ok((number, ended))) = self.tasks.join_next() => self.hear(number, ended),
+                Some(Ok((number, ended))) = self.tasks.join_next() => self.hear(number, ended)?,
                 taken = self.taking.next(self.plan.room()), if deadline.is_none() => self.take_in(taken?),
                 () = stop.cancelled(), if deadline.is_none() => {}
                 () = sleep_until(self.start + wake.since_start().min(FAR)) => {}
@@ -139,7 +140,7 @@ impl<R: Receiver> Running<R> {
     fn take_in(&mut self, messages: Vec<Incoming>) {
         let now = self.now();
         for incoming in messages {
-            let (taken, arrival) = Taken::new(incoming);
+            let (taken, arrival) = Taken::new(incoming, self.consumer.rules.order);
             let number = self.plan.take_in(now, arrival);
             if let Some(given_up) = self.plan.given_up(number).filter(|_| self.consumer.dead_letters.is_some()) {
                 telemetry::unbegun(&taken, given_up);
@@ -182,8 +183,16 @@ impl<R: Receiver> Running<R> {
         self.tasks.spawn(async move { (number, work.await.ok()) });
     }
 
-    fn hear(&mut self, number: Number, ended: Option<Ended>) {
+    /// Takes in how something ended.
+    ///
+    /// # Errors
+    /// `Unknown` where nobody knows how, and nothing behind it may begin: a cursor that has passed a message takes it for a repeat.
+    fn hear(&mut self, number: Number, ended: Option<Ended>) -> Result<()> {
         let now = self.now();
+        if ended.is_none() && self.consumer.rules.order == Order::Part {
+            let text = "a message was dropped by a panic that is not of the handler: start the consumer again, which goes on with it";
+            return Err(Error::new(ErrorKind::Unknown, text));
+        }
         let ended = ended.unwrap_or(Ended::Lost);
         self.summary.count(&ended);
         match ended {
@@ -205,6 +214,7 @@ impl<R: Receiver> Running<R> {
                 self.hands.insert(number, taken);
             }
         }
+        Ok(())
     }
 
     /// Drops what did not come to its end, and leaves the broker.

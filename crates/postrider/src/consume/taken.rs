@@ -2,13 +2,14 @@
 
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use postrider_core::{Error, ErrorKind, Incoming, Place, Receipt, Result};
 use tokio::time::{Instant, interval_at, timeout};
 
-use super::rules::{Arrival, Line};
+use super::rules::{Arrival, Line, Order};
 use crate::delivery::Delivery;
 
 /// How long the broker may take to answer one word about a message. What is not answered by then is not known.
@@ -38,17 +39,22 @@ pub(super) enum Ownership {
 }
 
 impl Taken {
-    pub(super) fn new(incoming: Incoming) -> (Self, Arrival) {
-        let Incoming { message, payload, place, deliveries, receipt } = incoming;
+    pub(super) fn new(incoming: Incoming, order: Order) -> (Self, Arrival) {
+        let Incoming { message, payload, place, position, deliveries, receipt } = incoming;
+        let part = Line::Part(position.as_ref().map(|position| (Arc::clone(&position.source), position.part)));
         let (content, line, fault) = match message {
             Ok(message) => {
                 let line = message.key.clone().map_or(Line::Id(message.id), Line::Key);
-                (Content::Delivery(Box::new(Delivery::new(message))), line, None)
+                (Content::Delivery(Box::new(Delivery { message, position })), line, None)
             }
             Err(error) => {
                 let story = error.story_and_advice();
                 (Content::Unreadable(story.clone(), payload), Line::Place(place.clone()), Some(story))
             }
+        };
+        let line = match order {
+            Order::Key => line,
+            Order::Part => part,
         };
         (Self { content, place, receipt }, Arrival { line, deliveries, fault })
     }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use postrider::Message;
+use postrider::consume::Order;
+use postrider::{ErrorKind, Message};
 
 use crate::queue::Queue;
 use crate::scene::{Act, Scene, places};
@@ -100,4 +101,44 @@ async fn a_key_that_fails_keeps_no_other_from_the_window_until_it_has_filled_it(
     assert_eq!(scene.record.begun().iter().filter(|payload| payload.starts_with('a')).count(), 1);
     scene.until_empty().await;
     assert_eq!(scene.stopped().await.handled, 55);
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_of_one_part_are_handled_one_after_another_whatever_their_keys_and_those_of_others_at_once() {
+    let queue = Queue::in_parts();
+    for n in 1..=3 {
+        for part in 0..3 {
+            queue.put_in(part, &format!("{part}-{n}"));
+        }
+    }
+    let scene = Scene::start_with(
+        &queue,
+        |payload, nth| if payload == "1-1" && nth < 3 { Act::FailAfter(SECOND) } else { Act::DoneAfter(SECOND) },
+        |builder| builder.order(Order::Part),
+    );
+    scene.until(|scene| scene.record.running() == 3).await;
+    let mut begun = scene.record.begun();
+    begun.sort_unstable();
+    assert_eq!(begun, ["0-1", "1-1", "2-1"], "and none of their successors");
+    scene.until_empty().await;
+    let begun = scene.record.begun();
+    let of_one: Vec<&String> = begun.iter().filter(|payload| payload.starts_with('1')).collect();
+    assert_eq!(of_one, ["1-1", "1-1", "1-1", "1-2", "1-3"], "they wait behind the one that fails");
+    assert_eq!(scene.record.most(), 3);
+    assert_eq!(scene.stopped().await.handled, 9);
+}
+
+/// A cursor that has passed a message takes it for a repeat: nothing behind one that is lost may be handled.
+#[tokio::test(start_paused = true)]
+async fn a_part_does_not_go_on_behind_a_message_of_which_nobody_knows_the_end() {
+    let queue = Queue::in_parts();
+    for n in 1..=3 {
+        queue.put_in(0, &n.to_string());
+    }
+    queue.panic_at_acknowledgements();
+    let scene = Scene::start_with(&queue, |_, _| Act::Done, |builder| builder.order(Order::Part));
+    let record = std::sync::Arc::clone(&scene.record);
+    let error = scene.running.await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
+    assert_eq!((record.begun(), queue.left(), queue.seen().closed), (vec!["1".to_owned()], 3, 1));
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use postrider::{Error, ErrorKind, Finding, Incoming, Message, Place, Receipt, Result, Subscription};
+use postrider::{Error, ErrorKind, Finding, Incoming, Message, Place, Receipt, Result, SourcePosition, Subscription};
 use tokio::time::{Instant, sleep};
 
 /// How long [`Queue::take`] waits for the first message.
@@ -17,12 +17,14 @@ const MOMENT: Duration = Duration::from_millis(500);
 pub struct Queue {
     state: Mutex<State>,
     hold: Option<Duration>,
+    keeps_order: bool,
     itself: Weak<Self>,
 }
 
 #[derive(Debug, Clone)]
 struct Lying {
     place: Place,
+    position: Option<SourcePosition>,
     content: std::result::Result<Message, Bytes>,
     deliveries: u32,
 }
@@ -39,6 +41,8 @@ struct State {
     check: Option<ErrorKind>,
     /// What acknowledgements are answered; they are not recorded then.
     acknowledgements: VecDeque<ErrorKind>,
+    /// Whether acknowledging panics.
+    panics: bool,
     /// Whose messages are another consumer's.
     fenced: HashSet<Place>,
 }
@@ -64,7 +68,22 @@ impl Queue {
 
     /// A queue that gives a message to somebody else when nothing was heard of it for so long.
     pub fn holding(hold: Option<Duration>) -> Arc<Self> {
-        Arc::new_cyclic(|itself| Self { state: Mutex::default(), hold, itself: Weak::clone(itself) })
+        Arc::new_cyclic(|itself| Self {
+            state: Mutex::default(),
+            hold,
+            keeps_order: false,
+            itself: Weak::clone(itself),
+        })
+    }
+
+    /// A queue of parts, each of which is given out in order.
+    pub fn in_parts() -> Arc<Self> {
+        Arc::new_cyclic(|itself| Self {
+            state: Mutex::default(),
+            hold: None,
+            keeps_order: true,
+            itself: Weak::clone(itself),
+        })
     }
 
     /// Puts a message of this payload under this key; under none where it is empty.
@@ -75,20 +94,26 @@ impl Queue {
         message
     }
 
+    /// Puts a message of this payload into a part, under a key that is its own.
+    pub fn put_in(&self, part: u32, payload: &str) {
+        self.lay(Some(part), Ok(Message::new("orders.placed", payload.to_owned()).key(payload)), 0);
+    }
+
     /// Puts a message that was delivered so often before.
     pub fn put_message(&self, message: Message, deliveries: u32) {
-        self.lay(Ok(message), deliveries);
+        self.lay(None, Ok(message), deliveries);
     }
 
     pub fn put_unreadable(&self, payload: &'static str) -> Place {
-        self.lay(Err(Bytes::from_static(payload.as_bytes())), 0)
+        self.lay(None, Err(Bytes::from_static(payload.as_bytes())), 0)
     }
 
-    fn lay(&self, content: std::result::Result<Message, Bytes>, deliveries: u32) -> Place {
+    fn lay(&self, part: Option<u32>, content: std::result::Result<Message, Bytes>, deliveries: u32) -> Place {
         let mut state = self.state();
         state.next += 1;
         let place = Place::new(format!("queue/{}", state.next));
-        state.waiting.push_back(Lying { place: place.clone(), content, deliveries });
+        let position = part.map(|part| SourcePosition { source: "queue".into(), part, number: state.next });
+        state.waiting.push_back(Lying { place: place.clone(), position, content, deliveries });
         place
     }
 
@@ -104,6 +129,11 @@ impl Queue {
     /// Answers the next acknowledgements with errors of these kinds: the messages come again.
     pub fn fail_acknowledgements(&self, kinds: impl IntoIterator<Item = ErrorKind>) {
         self.state().acknowledgements.extend(kinds);
+    }
+
+    /// Lets acknowledging panic from now on.
+    pub fn panic_at_acknowledgements(&self) {
+        self.state().panics = true;
     }
 
     /// What somebody has of this payload is another consumer's from now on.
@@ -167,8 +197,9 @@ impl Queue {
                 Ok(message) => (Ok(message.clone()), message.payload.clone()),
                 Err(payload) => (Err(Error::new(ErrorKind::Rejected, "it has no id")), payload.clone()),
             };
-            let (place, deliveries) = (lying.place, Some(lying.deliveries));
-            given.push(Incoming { message, payload, place, deliveries, receipt: Box::new(Slip { queue, number }) });
+            let Lying { place, position, deliveries, .. } = lying;
+            let (deliveries, receipt) = (Some(deliveries), Box::new(Slip { queue, number }));
+            given.push(Incoming { message, payload, place, position, deliveries, receipt });
         }
         state.seen.most_out = state.seen.most_out.max(state.out.len());
         Ok(given)
@@ -193,6 +224,10 @@ impl Subscription for Queue {
 
     fn hold(&self) -> Option<Duration> {
         self.hold
+    }
+
+    fn keeps_order(&self) -> bool {
+        self.keeps_order
     }
 
     async fn take(&self, at_most: NonZeroUsize) -> Result<Vec<Incoming>> {
@@ -240,6 +275,7 @@ impl Receipt for Slip {
     async fn acknowledge(self: Box<Self>) -> Result<()> {
         let mut state = self.queue.state();
         state.seen.acknowledgements += 1;
+        assert!(!state.panics, "the script of the queue says so");
         if self.is_fenced(&state) {
             return Err(fenced());
         }

@@ -236,6 +236,10 @@ impl Subscription for KafkaSubscription {
         None
     }
 
+    fn keeps_order(&self) -> bool {
+        true
+    }
+
     async fn take(&self, at_most: NonZeroUsize) -> Result<Vec<Incoming>> {
         self.live()?;
         let until = Instant::now() + MOMENT;

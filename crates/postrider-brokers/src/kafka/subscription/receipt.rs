@@ -32,6 +32,7 @@ pub(super) fn incoming(membership: &Arc<Membership>, given: Given) -> Incoming {
         message: given.record.message(&place),
         payload: given.record.payload(),
         place,
+        position: given.record.position(),
         // Kafka does not count.
         deliveries: None,
         receipt: Box::new(KafkaReceipt { membership: Arc::clone(membership), given: Some(given) }),

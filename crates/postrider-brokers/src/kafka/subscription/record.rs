@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use postrider_core::{Error, ErrorKind, MAX_HEADER_NAME, MAX_HEADER_VALUE, Message, Place, Result, Wire};
+use postrider_core::{Error, ErrorKind, MAX_HEADER_NAME, MAX_HEADER_VALUE, Message, Place, SourcePosition, Result, Wire};
 use rdkafka::message::{BorrowedMessage, Headers as _, Message as _};
 
 /// What a record costs beside its bytes.
@@ -69,6 +69,12 @@ impl Record {
     /// Where it lies.
     pub(super) fn place(&self) -> Place {
         Place::new(format!("{}[{}]@{}", self.partition.topic, self.partition.number, self.offset))
+    }
+
+    /// Where it stands in its partition. Neither number is below zero.
+    pub(super) fn position(&self) -> Option<SourcePosition> {
+        let (part, number) = (self.partition.number.try_into().ok()?, self.offset.try_into().ok()?);
+        Some(SourcePosition { source: Arc::clone(&self.partition.topic), part, number })
     }
 
     /// The message in it.

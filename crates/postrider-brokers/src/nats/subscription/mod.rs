@@ -145,7 +145,7 @@ impl NatsSubscription {
         let (to, place) = (to.clone(), place.clone());
         let receipt =
             Box::new(NatsReceipt { settings, link, to, place: place.clone(), incarnations, incarnation, asks });
-        Some(Incoming { message, payload: came.payload, place, deliveries, receipt })
+        Some(Incoming { message, payload: came.payload, place, position: None, deliveries, receipt })
     }
 
     /// Lets the time begin anew of what waited here, so that a part of it is over. Unheard, it comes again the sooner.

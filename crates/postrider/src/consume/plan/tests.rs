@@ -2,6 +2,7 @@
 
 use postrider_core::{Attempts, Key, Place, RetryPolicy};
 
+use super::super::rules::Order;
 use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -9,7 +10,7 @@ const START: Tick = Tick::ZERO;
 
 fn rules() -> Rules {
     let retry = RetryPolicy { attempts: Attempts::AtMost(3), ..RetryPolicy::default() };
-    Rules { concurrency: 2, window: 5, retry, graveyard: Graveyard::Given, extend_every: None }
+    Rules { order: Order::Key, concurrency: 2, window: 5, retry, graveyard: Graveyard::Given, extend_every: None }
 }
 
 fn plan(rules: Rules) -> Plan {
