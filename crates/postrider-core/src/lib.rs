@@ -41,8 +41,8 @@ pub use seams::{
     FailedAttempt, Finding, Forgotten, Held, HeldKey, InboxStatus, Incoming, Isolation, LaneStatus, Leases, Level,
     Measured, MemberStatus, Operator, OrderInBatch, Outcome, Outgoing, Page, PastRow, Place, Position, Pruned,
     Published, Receipt, Recorded, Records, RefusedFilter, RefusedGroup, RefusedView, Remains, Renewal, Retention,
-    Revision, Room, RowView, Settled, Settlement, Settler, Source, SourcePosition, Standing, Store, StoreProfile, StoreStatus, Stored,
-    Subject, Subscription, Version, Wire, WriteError, past_ids,
+    Revision, Room, RowView, Settled, Settlement, Settler, Source, SourcePosition, Standing, Store, StoreProfile,
+    StoreStatus, Stored, Subject, Subscription, Version, Wire, WriteError, past_ids,
 };
 pub use secret::Secret;
 pub use template::{AllowList, DestinationTemplate, MAX_PLACES, Placeholder, ValuePattern};

@@ -226,7 +226,8 @@ pub use postrider_core::{
     DeliveredView, Destination, DestinationName, DestinationTemplate, Durability, Error, ErrorKind, Finding, GivenUp,
     Headers, Incoming, Invalid, Isolation, Key, Lane, LaneCount, Level, Message, MessageId, OnDead, OnExpire,
     OrderInBatch, Outgoing, PastRow, Place, Placeholder, Published, Receipt, Result, Retention, RetryOverride,
-    RetryPolicy, RowId, RowView, SourcePosition, Store, Subscription, TOKEN_HEADER, Term, Timestamp, Topic, TopicPattern, Wire,
+    RetryPolicy, RowId, RowView, SourcePosition, Store, Subscription, TOKEN_HEADER, Term, Timestamp, Topic,
+    TopicPattern, Wire,
 };
 #[cfg(feature = "processor")]
 pub use postrider_documents as documents;

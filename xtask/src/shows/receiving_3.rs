@@ -120,7 +120,16 @@ fn judge(mut runs: Vec<Received>) -> Seen {
             [vec![run.consumer.clone()], numbers.to_vec(), kept.to_vec()].concat()
         })
         .collect();
-    let heads = ["receivers", "messages", "effects", "killed", "wrong", "refused when read again", "tokens left", "cursors left"];
+    let heads = [
+        "receivers",
+        "messages",
+        "effects",
+        "killed",
+        "wrong",
+        "refused when read again",
+        "tokens left",
+        "cursors left",
+    ];
     let said = format!(
         "{}\neffects wrong {wrong} over {messages} messages; tokens left {left}; refused when the streams were read again {}\n",
         table::draw(&heads, &rows),

@@ -11,8 +11,8 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{BorrowedMessage, Headers, Message};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList, TopicPartitionListElem};
 
-use crate::Fallible;
 use super::kafka::{PARTITIONS, TOPICS};
+use crate::Fallible;
 use crate::record::{Delivered, Recorder, print};
 use crate::writers::NUMBER;
 

@@ -44,7 +44,10 @@ fn a_setting_out_of_its_range_is_refused_with_its_name_and_the_range() {
 fn an_order_that_the_broker_does_not_keep_is_refused_with_what_to_do() {
     let error = builder().order(Order::Part).build().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Config);
-    assert!(error.to_string().contains("queue hands the messages") && error.to_string().contains("Order::Key"), "{error}");
+    assert!(
+        error.to_string().contains("queue hands the messages") && error.to_string().contains("Order::Key"),
+        "{error}"
+    );
     let handler: Handler = |_| std::future::ready(Ok(()));
     Consumer::builder(Queue::in_parts(), handler).order(Order::Part).build().unwrap();
 }

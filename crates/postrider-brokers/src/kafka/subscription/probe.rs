@@ -70,7 +70,9 @@ fn ask<C: ConsumerContext>(
     loop {
         let error = match consumer.fetch_metadata(Some(topic), QUESTION) {
             // A server that is just starting may name none, itself not either: that is no answer.
-            Ok(metadata) if metadata.brokers().is_empty() => KafkaError::MetadataFetch(RDKafkaErrorCode::BrokerNotAvailable),
+            Ok(metadata) if metadata.brokers().is_empty() => {
+                KafkaError::MetadataFetch(RDKafkaErrorCode::BrokerNotAvailable)
+            }
             Ok(metadata) => {
                 listener.well();
                 return Ok(metadata);

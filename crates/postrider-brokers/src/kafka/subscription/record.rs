@@ -4,7 +4,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use postrider_core::{Error, ErrorKind, MAX_HEADER_NAME, MAX_HEADER_VALUE, Message, Place, SourcePosition, Result, Wire};
+use postrider_core::{
+    Error, ErrorKind, MAX_HEADER_NAME, MAX_HEADER_VALUE, Message, Place, Result, SourcePosition, Wire,
+};
 use rdkafka::message::{BorrowedMessage, Headers as _, Message as _};
 
 /// What a record costs beside its bytes.
