@@ -2,6 +2,10 @@
 //!
 //! Where two transactions claim the same message the second waits for the first: it goes on as a repeat when that one
 //! commits, and as the first when it is rolled back. What retention forgets is refused and not handled again.
+//!
+//! No function of the core decides here, because none does in a service: what is the first is decided by a unique key and
+//! its lock, in one statement of SQL for each database. What is checked is the rule that the statements are to follow. That
+//! they do is for the tests on real servers.
 
 use stateright::{Model, Property};
 
