@@ -49,6 +49,18 @@ pub enum BrokenKeys {
     /// The write of the effect asks that there is no answer yet, and not who works on the key: harmless, two servers work
     /// where one would do.
     AnswerForEpoch,
+    /// The same, with the answer in the document that has the effect, and a key is given up when an error is met: harmless,
+    /// what is given up is the lease and not the answer.
+    ReleaseBesideAnswer,
+}
+
+/// What a request was answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Answer {
+    /// The question that it answers.
+    pub question: u8,
+    /// Who had the effect.
+    pub by: Epoch,
 }
 
 impl BrokenKeys {
@@ -60,16 +72,20 @@ impl BrokenKeys {
             Self::NoEpoch => "keys: the effect does not ask who works on the key",
             Self::AnswerBeforeFingerprint => "keys: the answer is looked at before the question",
             Self::AnswerForEpoch => "keys: the effect asks that there is no answer yet, and not who works on the key",
+            Self::ReleaseBesideAnswer => {
+                "keys: given up when an error is met, with the answer in the effect's document"
+            }
         }
     }
 
     /// Each of them, with what must fall; nothing, where it is harmless.
-    pub const ALL: [(Self, Option<&'static str>); 5] = [
+    pub const ALL: [(Self, Option<&'static str>); 6] = [
         (Self::EffectThenAnswer, Some(ONCE)),
         (Self::ReleaseOnError, Some(ONCE)),
         (Self::NoEpoch, Some(ONCE)),
         (Self::AnswerBeforeFingerprint, Some(OWN_ANSWER)),
         (Self::AnswerForEpoch, None),
+        (Self::ReleaseBesideAnswer, None),
     ];
 }
 
@@ -89,7 +105,7 @@ pub enum Server {
 /// A state of the model.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct KeysState {
-    record: Option<KeyRecord<u8>>,
+    record: Option<KeyRecord<Answer>>,
     /// The lease has ended.
     lapsed: bool,
     servers: Vec<Server>,
@@ -97,7 +113,7 @@ pub struct KeysState {
     late: Vec<(u8, Epoch)>,
     effects: u8,
     /// Which question got which answer.
-    replies: BTreeSet<(u8, u8)>,
+    replies: BTreeSet<(u8, Answer)>,
     requests: u8,
     losses: u8,
 }
@@ -180,8 +196,12 @@ impl Model for Keys {
                 next.losses += 1;
                 if let Server::Working(question, epoch) = state.servers[place] {
                     next.late.push((question, epoch));
-                    if self.broken == Some(BrokenKeys::ReleaseOnError) {
-                        next.record = None;
+                    match self.broken {
+                        Some(BrokenKeys::ReleaseOnError) => next.record = None,
+                        Some(BrokenKeys::ReleaseBesideAnswer) => {
+                            next.record = next.record.filter(|it| it.answer.is_some())
+                        }
+                        _ => {}
                     }
                 }
                 next.servers[place] = Server::Idle;
@@ -203,9 +223,12 @@ impl Model for Keys {
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
             Property::always(ONCE, |_: &Self, state: &KeysState| state.effects <= 1),
-            Property::always(SAME_ANSWER, |_, state: &KeysState| state.replies.is_empty() || state.effects > 0),
+            Property::always(SAME_ANSWER, |_, state: &KeysState| {
+                let mut answers = state.replies.iter().map(|(_, answer)| answer);
+                answers.next().is_none_or(|first| state.effects > 0 && answers.all(|other| other == first))
+            }),
             Property::always(OWN_ANSWER, |_, state: &KeysState| {
-                state.replies.iter().all(|(question, answer)| question == answer)
+                state.replies.iter().all(|(question, answer)| *question == answer.question)
             }),
             Property::sometimes("an answer is sent again", |_, state: &KeysState| {
                 state.effects == 1 && state.requests > 1 && !state.replies.is_empty()
@@ -255,7 +278,7 @@ impl Keys {
                 match self.broken {
                     Some(BrokenKeys::EffectThenAnswer) => return Server::Storing(question, epoch),
                     _ if is_committed => {
-                        state.replies.insert((question, question));
+                        state.replies.insert((question, Answer { question, by: epoch }));
                     }
                     _ => {}
                 }
@@ -263,8 +286,9 @@ impl Keys {
             }
             Server::Storing(question, epoch) => {
                 if let Some(record) = state.record.as_mut().filter(|record| record.epoch == epoch) {
-                    record.answer = Some(question);
-                    state.replies.insert((question, question));
+                    let answer = Answer { question, by: epoch };
+                    record.answer = Some(answer);
+                    state.replies.insert((question, answer));
                 }
                 Server::Idle
             }
@@ -277,7 +301,17 @@ impl Keys {
             self.broken,
             Some(BrokenKeys::NoEpoch | BrokenKeys::EffectThenAnswer | BrokenKeys::ReleaseOnError)
         );
-        let is_own = |record: &&mut KeyRecord<u8>| {
+        let answer = Answer { question, by: epoch };
+        if self.broken == Some(BrokenKeys::ReleaseBesideAnswer) {
+            let has_none = state.record.as_ref().is_none_or(|record| record.answer.is_none());
+            if has_none {
+                let fingerprint = Fingerprint([question; 32]);
+                state.record = Some(KeyRecord { fingerprint, epoch, leased_until: LEASED_UNTIL, answer: Some(answer) });
+                state.effects += 1;
+            }
+            return has_none;
+        }
+        let is_own = |record: &&mut KeyRecord<Answer>| {
             let is_mine = record.epoch == epoch || self.broken == Some(BrokenKeys::AnswerForEpoch);
             is_mine && record.answer.is_none()
         };
@@ -286,7 +320,7 @@ impl Keys {
             return false;
         }
         if let Some(record) = own.filter(|_| self.broken != Some(BrokenKeys::EffectThenAnswer)) {
-            record.answer = Some(question);
+            record.answer = Some(answer);
         }
         state.effects += 1;
         true
