@@ -39,8 +39,24 @@ pub enum Broken {
     StagedByMessage,
     /// When the answer to a commit is lost, what was stored beside the document for it is deleted.
     CompensateUnknown,
+    /// What an earlier attempt left unfinished is not finished, and goes with the next commit.
+    UnfinishedIsReplaced,
+    /// Outputs beside the document are moved under the message before they are sent, over what is there: harmless, one
+    /// attempt commits.
+    MovedOver,
+    /// The same, and they stay under the attempt as well until they are sent: harmless.
+    MovedAndKept,
+    /// What attempts made that did not commit is deleted by who finishes the message, and nobody sweeps.
+    RegisteredOnly,
     /// A sweep deletes what no document names, without keeping those away who loaded the document before.
     SweepWithoutFence,
+}
+
+impl Broken {
+    /// Whether a write over a version that is gone may succeed.
+    pub(super) const fn is_about_versions(self) -> bool {
+        matches!(self, Self::NoCondition | Self::CreateReplaces | Self::BlindCleanUp | Self::VersionIsHash)
+    }
 }
 
 /// A receiver with one thing changed.
@@ -140,12 +156,10 @@ impl Change {
                 LEFT_BEHIND,
                 Receiver { protocol: Protocol::KNOWN_IDS.without_help(), ..of(&[]) },
             ),
-            Self::harmless(
+            Self::breaking(
                 "known ids: marked as sent before the entry goes",
-                Receiver {
-                    bounds: Bounds::SWEPT,
-                    ..of(&[Load, Check, Handle, Commit, Publish, Remember, Blank, Remove, Acknowledge])
-                },
+                LEFT_BEHIND,
+                of(&[Load, Check, Handle, Commit, Publish, Remember, Blank, Remove, Acknowledge]),
             ),
             Self::breaking("known ids: written without a condition", ONCE, with(Broken::NoCondition)),
             Self::breaking("known ids: the first write replaces", ONCE, with(Broken::CreateReplaces)),
@@ -172,6 +186,11 @@ impl Change {
         let with = |broken| Receiver { protocol: Protocol::STAGED, bounds: Bounds::SWEPT, broken: Some(broken) };
         vec![
             Self::breaking(
+                "staged: checked before the load",
+                ONCE,
+                of(&[Check, Load, Handle, Stage, Commit, Publish, Remember, Unstage, Remove, Acknowledge]),
+            ),
+            Self::breaking(
                 "staged: deleted before the outputs are sent",
                 ACKNOWLEDGED,
                 of(&[Load, Check, Handle, Stage, Commit, Unstage, Publish, Remember, Remove, Acknowledge]),
@@ -179,7 +198,26 @@ impl Change {
             Self::breaking(
                 "staged: deleted behind the entry",
                 LEFT_BEHIND,
+                of(&[Load, Check, Handle, Stage, Commit, Publish, Remember, Remove, Unstage, Acknowledge]),
+            ),
+            Self::breaking(
+                "staged: never deleted",
+                LEFT_BEHIND,
                 of(&[Load, Check, Handle, Stage, Commit, Publish, Remember, Remove, Acknowledge]),
+            ),
+            Self::harmless(
+                "staged: deleted before the id is known",
+                of(&[Load, Check, Handle, Stage, Commit, Publish, Unstage, Remember, Remove, Acknowledge]),
+            ),
+            Self::harmless(
+                "staged: moved under the message before they are sent, over what is there",
+                with(Broken::MovedOver),
+            ),
+            Self::harmless("staged: moved under the message, and kept under the attempt", with(Broken::MovedAndKept)),
+            Self::breaking(
+                "staged: what is unfinished goes with the next commit",
+                ONCE,
+                with(Broken::UnfinishedIsReplaced),
             ),
             Self::breaking("staged: stored under the message", OUTPUTS, with(Broken::StagedByMessage)),
             Self::breaking("staged: an unknown commit is undone", ACKNOWLEDGED, with(Broken::CompensateUnknown)),
@@ -268,6 +306,11 @@ impl Change {
             Self::breaking("tokens: one in use expires", ACKNOWLEDGED, with(Broken::TokenExpires)),
             Self::breaking("tokens: the check is behind", ONCE, with(Broken::StaleCheck)),
             Self::breaking("tokens: swept without a fence", ACKNOWLEDGED, with(Broken::SweepWithoutFence)),
+            Self::breaking(
+                "tokens: lost attempts' tokens are deleted by who finishes the message, and by nobody else",
+                LEFT_BEHIND,
+                Receiver { bounds: Bounds { sweeps: 0, ..Bounds::CHAIN }, ..with(Broken::RegisteredOnly) },
+            ),
         ]
     }
 

@@ -1,9 +1,10 @@
 //! What holds in every state, and what must be seen in some.
 
+use postrider_core::receiving::{Outputs, Step};
 use stateright::Property;
 
-use super::Receiver;
 use super::state::{Id, State, Validity};
+use super::{Broken, Receiver};
 
 /// Each message has its effect at most once.
 pub const ONCE: &str = "one effect";
@@ -26,8 +27,10 @@ pub(super) fn properties(receiver: &Receiver) -> Vec<Property<Receiver>> {
         Property::always(OUTPUTS, |_, state| outputs_are_kept(state)),
         Property::always(STATE, |receiver: &Receiver, state: &State| !receiver.counts() || state_is_the_sum(state)),
         Property::always(ACKNOWLEDGED, |_, state: &State| state.acknowledged.iter().all(|id| is_done(state, *id))),
-        Property::always(TOKENS, |_, state: &State| !state.seen.returned),
-        Property::always(LEFT_BEHIND, |_, state: &State| !state.is_over() || is_clean(state)),
+        Property::always(TOKENS, |_, state: &State| !state.returned),
+        Property::always(LEFT_BEHIND, |receiver: &Receiver, state: &State| {
+            !state.is_over() || receiver.is_clean(state)
+        }),
         Property::always(STUCK, |receiver: &Receiver, state: &State| {
             !state.is_idle() || receiver.finishes(state.clone())
         }),
@@ -72,12 +75,16 @@ fn is_done(state: &State, id: Id) -> bool {
     state.applied.get(&id).is_some_and(|runs| runs.iter().any(sent))
 }
 
-/// That nothing is left to send, and that no token is valid. What an attempt made that did not commit is for the sweep, and
-/// what it made that did is not there any more.
-pub(super) fn is_clean(state: &State) -> bool {
-    let mut documents = state.entities.iter().filter_map(|entity| entity.document.as_ref());
-    let has_token = state.tokens.values().any(|validity| *validity == Validity::Gone);
-    let has_valid = has_token && state.tokens.values().any(|validity| *validity == Validity::Active);
-    let committed = |attempt: &u8| state.applied.values().flatten().any(|run| run == attempt);
-    documents.all(|document| document.unfinished().is_none()) && !has_valid && !state.staged.keys().any(committed)
+impl Receiver {
+    /// That nothing is left to send, that no token is valid, and that no entry is left where entries go. What an attempt made
+    /// that did not commit is for the sweep, if there is one, and what it made that did is not there any more.
+    pub(super) fn is_clean(&self, state: &State) -> bool {
+        let entries =
+            state.entities.iter().filter_map(|entity| entity.document.as_ref()).flat_map(|document| &document.entries);
+        let mut left = entries.filter(|entry| self.has(Step::Remove) || entry.outputs != Outputs::Sent);
+        let has_valid = self.has(Step::Consume) && state.tokens.values().any(|validity| *validity == Validity::Active);
+        let committed = |attempt: &u8| state.applied.values().flatten().any(|run| run == attempt);
+        let is_swept = self.broken != Some(Broken::RegisteredOnly) || state.leftovers().next().is_none();
+        left.next().is_none() && !has_valid && !state.staged.values().any(committed) && is_swept
+    }
 }

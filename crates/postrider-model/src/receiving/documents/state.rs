@@ -1,6 +1,7 @@
 //! Everything that is remembered between two steps.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
 
 use postrider_core::receiving::{Document, Effect, Kinds, Leftover, SweepEffect};
 
@@ -19,10 +20,10 @@ pub struct Id {
     pub message: u8,
 }
 
-/// The token of a message: which delivery made it, for which message. The first ones were there before.
+/// The token of a message, and which of those that were made for it. The first ones were there before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Token {
-    pub made_by: u8,
+    pub number: u8,
     pub message: u8,
 }
 
@@ -35,7 +36,7 @@ impl Kinds for Small {
     /// A number that rises with every write, or a hash of the content where that rule is broken.
     type Version = u64;
     type Token = Token;
-    /// Which delivery it was.
+    /// Which run of a handler it was.
     type Attempt = u8;
 }
 
@@ -59,9 +60,13 @@ pub struct Held {
 /// A worker in the middle of a delivery.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Worker {
-    /// Which delivery it is.
-    pub delivery: u8,
     pub stage: u8,
+    /// Which run of the handler is its own; none before it has one.
+    pub run: Option<u8>,
+    /// The version of the document as it knows it.
+    pub version: Option<u64>,
+    /// It has done more than read.
+    pub has_acted: bool,
     pub effect: Effect<Small>,
 }
 
@@ -70,6 +75,13 @@ pub struct Worker {
 pub struct Stored {
     pub document: Option<Document<Small>>,
     pub version: u64,
+}
+
+impl Stored {
+    /// Its version; none where there is no document.
+    pub fn current(&self) -> Option<u64> {
+        self.document.is_some().then_some(self.version)
+    }
 }
 
 /// A state of the model.
@@ -83,7 +95,7 @@ pub struct State {
     pub(super) workers: Vec<Option<Worker>>,
     /// Requests whose senders do not wait for the answer any more.
     pub(super) late: Vec<Worker>,
-    /// The outputs that are stored beside the documents, by the attempt that made them.
+    /// What outputs are stored beside the documents under, and the run of the handler that they are from.
     pub(super) staged: BTreeMap<u8, u8>,
     /// The look at something left over, in its middle.
     pub(super) sweep: Option<SweepEffect<Small>>,
@@ -92,26 +104,35 @@ pub struct State {
     pub(super) deliveries: u8,
     pub(super) losses: u8,
     pub(super) sweeps: u8,
+    /// A token that was gone is there again.
+    pub(super) returned: bool,
     pub(super) seen: Seen,
 }
 
 /// What happened on the way, so that what never happens is noticed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Seen {
     pub resumed: bool,
     pub conflict: bool,
     pub repeat: bool,
     pub swept: bool,
-    pub returned: bool,
 }
 
-/// The delivery that made the tokens of what comes from outside.
+impl Hash for Seen {
+    /// Two ways to one state are one: what was seen on either says nothing of what can follow.
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
+
+/// Outputs that were moved are stored under this and the number of their message: only where that is tried.
+pub const MOVED: u8 = 100;
+
+/// The number of the tokens of what comes from outside.
 pub const OUTSIDE: u8 = u8::MAX;
 
 impl State {
     pub(super) fn new(bounds: Bounds) -> Self {
         let first = (0..bounds.messages).map(|message| {
-            let token = Token { made_by: OUTSIDE, message };
+            let token = Token { number: OUTSIDE, message };
             Held { id: Id { stage: 0, message }, token: Some(token), attempt: None }
         });
         let broker: BTreeSet<Held> = first.collect();
@@ -129,6 +150,7 @@ impl State {
             deliveries: 0,
             losses: 0,
             sweeps: 0,
+            returned: false,
             seen: Seen::default(),
         }
     }
@@ -147,7 +169,30 @@ impl State {
     pub(super) fn leftovers(&self) -> impl Iterator<Item = Leftover<Small>> {
         let pending = self.tokens.iter().filter(|(_, validity)| **validity == Validity::Pending);
         let tokens = pending.map(|(token, _)| Leftover::Token(*token));
-        tokens.chain(self.staged.keys().map(|attempt| Leftover::Staged(*attempt)))
+        let staged = self.staged.keys().filter(|under| **under < MOVED);
+        tokens.chain(staged.map(|attempt| Leftover::Staged(*attempt)))
+    }
+
+    /// The version of the document of a receiver; none where there is no document.
+    pub(super) fn version(&self, stage: u8) -> Option<u64> {
+        self.entities[usize::from(stage)].current()
+    }
+
+    /// A number for a run of a handler: the lowest that nothing has any more, so that what left no trace leaves no gap.
+    pub(super) fn new_run(&self) -> u8 {
+        let workers = self.workers.iter().flatten().chain(&self.late);
+        let used: BTreeSet<u8> = (self.applied.values().flatten().copied())
+            .chain(self.staged.iter().flat_map(|(under, made_by)| [*under, *made_by]))
+            .chain(self.broker.iter().filter_map(|held| held.attempt))
+            .chain(workers.filter_map(|worker| worker.run))
+            .collect();
+        (0..).find(|run| !used.contains(run)).unwrap_or_default()
+    }
+
+    /// The token that is made next for a message.
+    pub(super) fn new_token(&self, message: u8) -> Token {
+        let made = self.tokens.keys().filter(|token| token.message == message && token.number != OUTSIDE);
+        Token { number: made.zip(1..).last().map_or(0, |(_, count)| count), message }
     }
 
     pub(super) fn validity(&self, token: Token) -> Validity {

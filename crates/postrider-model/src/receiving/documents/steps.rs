@@ -8,8 +8,7 @@ use postrider_core::receiving::{
 };
 
 use super::broken::Broken;
-use super::invariants;
-use super::state::{Held, Id, Small, State, Token, Validity, Worker};
+use super::state::{Held, Id, MOVED, Small, State, Stored, Token, Validity, Worker};
 use super::{Bounds, Receiver};
 
 /// Deliveries of the run that must finish everything: more than there are messages, one after the other.
@@ -64,7 +63,7 @@ impl Receiver {
         state
     }
 
-    fn has(&self, step: Step) -> bool {
+    pub(super) fn has(&self, step: Step) -> bool {
         self.protocol.steps().contains(&step)
     }
 
@@ -79,7 +78,10 @@ impl Receiver {
                 // One that is idle stands for all.
                 None if state.workers[..place].iter().any(Option::is_none) => {}
                 None if state.deliveries < deliveries => {
-                    let held = state.broker.iter().filter(|held| held.id.stage < self.bounds.stages);
+                    // Messages are alike: what is delivered first is called the first one.
+                    let held = (state.broker.iter()).filter(|held| {
+                        held.id.stage < self.bounds.stages && (state.deliveries > 0 || held.id.message == 0)
+                    });
                     actions.extend(held.map(|held| Action::Deliver(place, *held)));
                 }
                 None => {}
@@ -112,7 +114,10 @@ impl Receiver {
             _ => {}
         }
         if may_be_lost {
-            actions.push(Action::Crash(place));
+            // One that has only read might as well not have come.
+            if worker.has_acted {
+                actions.push(Action::Crash(place));
+            }
             if changes_something(&worker.effect) {
                 actions.push(Action::Lose(place));
             }
@@ -122,22 +127,30 @@ impl Receiver {
     pub(super) fn take(&self, state: &mut State, action: Action) {
         match action {
             Action::Deliver(place, held) => {
-                let delivery = state.deliveries;
                 state.deliveries += 1;
                 let token = held.token.filter(|_| self.has(Step::Consume));
                 let effect = Processing::begin(self.protocol, held.id, token);
-                state.workers[place] = Some(Worker { delivery, stage: held.id.stage, effect });
+                let stage = held.id.stage;
+                let mut worker = Worker { stage, run: None, version: None, has_acted: false, effect };
+                // Nobody sees a delivery that has not read anything yet: it begins when it does.
+                if matches!(worker.effect, Effect::Load(_)) {
+                    worker = self.carry_out(state, worker);
+                }
+                state.workers[place] = self.unless_over(state, worker);
             }
             Action::Step(place) => {
                 if let Some(worker) = state.workers[place].take() {
-                    let effect = self.carry_out(state, worker.stage, worker.delivery, worker.effect);
-                    state.workers[place] = self.unless_over(state, Worker { effect, ..worker });
+                    let worker = self.carry_out(state, worker);
+                    state.workers[place] = self.unless_over(state, worker);
                 }
             }
             Action::Lie(place, known) => {
-                if let Some(Worker { effect: Effect::Check(check), stage, delivery }) = state.workers[place].take() {
-                    let effect = check.answered(known);
-                    state.workers[place] = self.unless_over(state, Worker { effect, stage, delivery });
+                if let Some(worker) = state.workers[place].take() {
+                    let effect = match worker.effect {
+                        Effect::Check(check) => check.answered(known),
+                        effect => effect,
+                    };
+                    state.workers[place] = self.unless_over(state, Worker { effect, ..worker });
                 }
             }
             Action::Crash(place) => {
@@ -147,17 +160,20 @@ impl Receiver {
             Action::Lose(place) => {
                 state.losses += 1;
                 if let Some(worker) = state.workers[place].take() {
+                    let worker = self.handle(state, worker);
                     let is_commit =
                         matches!(&worker.effect, Effect::Write(write) if write.step() == Some(Step::Commit));
-                    if self.broken == Some(Broken::CompensateUnknown) && is_commit {
-                        state.staged.remove(&worker.delivery);
+                    if let Some(run) =
+                        worker.run.filter(|_| self.broken == Some(Broken::CompensateUnknown) && is_commit)
+                    {
+                        state.staged.remove(&run);
                     }
                     state.late.push(worker);
                 }
             }
             Action::Arrive(place) => {
                 let late = state.late.remove(place);
-                self.carry_out(state, late.stage, late.delivery, late.effect);
+                self.carry_out(state, late);
             }
             Action::Vanish(place) => {
                 state.late.remove(place);
@@ -185,6 +201,7 @@ impl Receiver {
     /// The worker, unless its delivery is over.
     fn unless_over(&self, state: &mut State, worker: Worker) -> Option<Worker> {
         let Effect::End(disposition) = worker.effect else { return Some(worker) };
+        state.deliveries -= u8::from(!worker.has_acted);
         match disposition {
             Disposition::Resumed => state.seen.resumed = true,
             Disposition::Repeat => state.seen.repeat = true,
@@ -194,12 +211,33 @@ impl Receiver {
         None
     }
 
-    /// Does what the effect asks for, and gives the next one.
-    fn carry_out(&self, state: &mut State, stage: u8, delivery: u8, effect: Effect<Small>) -> Effect<Small> {
-        match effect {
+    /// The worker with the request behind its handler, where the handler is what is next.
+    ///
+    /// Nobody sees a handler run: it runs when its first request leaves, and the runs have their numbers in that order.
+    fn handle(&self, state: &State, worker: Worker) -> Worker {
+        let Effect::Handle(handle) = worker.effect else { return worker };
+        let Id { message, .. } = *handle.id();
+        let mut counted = handle.state().copied().unwrap_or_default();
+        if self.counts() {
+            counted[usize::from(message)] += 1;
+        }
+        let run = worker.run.unwrap_or_else(|| state.new_run());
+        let effect = self.past_nothing(worker.stage, handle.handled(run, counted, message));
+        Worker { run: Some(run), effect, ..worker }
+    }
+
+    /// Does what the worker asks for, and gives it as it is then.
+    fn carry_out(&self, state: &mut State, worker: Worker) -> Worker {
+        let Worker { stage, run, version, has_acted, effect } = self.handle(state, worker);
+        let is_of_document = matches!(effect, Effect::Load(_) | Effect::Write(_));
+        let acts = changes_something(&effect);
+        let effect = match effect {
             Effect::Load(load) => {
                 let entity = &state.entities[usize::from(stage)];
                 match entity.document.clone() {
+                    Some(document) if self.broken == Some(Broken::UnfinishedIsReplaced) => {
+                        load.found(Document { entries: Vec::new(), ..document }, entity.version)
+                    }
                     Some(document) => load.found(document, entity.version),
                     None => load.absent(),
                 }
@@ -208,42 +246,95 @@ impl Receiver {
                 let known = self.known(state, *check.id(), check.token().copied());
                 check.answered(known)
             }
-            Effect::Handle(handle) => {
-                let mut counted = handle.state().copied().unwrap_or_default();
-                if self.counts() {
-                    counted[usize::from(handle.id().message)] += 1;
-                }
-                let message = handle.id().message;
-                handle.handled(delivery, counted, message)
-            }
             Effect::CreateTokens(create) => {
                 let message = create.id().message;
-                let tokens = if self.is_last(stage) { vec![] } else { vec![self.token(delivery, message)] };
-                for token in &tokens {
-                    let made =
-                        if self.broken == Some(Broken::TokensMadeValid) { Validity::Active } else { Validity::Pending };
-                    state.tokens.entry(*token).or_insert(made);
-                    if self.broken == Some(Broken::TokenOfTheMessage) && state.validity(*token) == Validity::Gone {
-                        state.tokens.insert(*token, made);
-                    }
+                let token = self.token(state, message);
+                let made =
+                    if self.broken == Some(Broken::TokensMadeValid) { Validity::Active } else { Validity::Pending };
+                state.tokens.entry(token).or_insert(made);
+                if self.broken == Some(Broken::TokenOfTheMessage) && state.validity(token) == Validity::Gone {
+                    state.tokens.insert(token, made);
                 }
-                create.created(tokens)
+                create.created(vec![token])
             }
-            Effect::Write(write) => self.write(state, stage, delivery, write),
-            Effect::Publish(publish) => self.publish(state, stage, delivery, publish),
+            Effect::Write(write) => self.write(state, stage, write),
+            Effect::Publish(publish) => self.publish(state, stage, run, publish),
             Effect::Mark(mark) => self.mark(state, mark),
-            Effect::End(disposition) => Effect::End(disposition),
+            effect @ (Effect::Handle(_) | Effect::End(_)) => effect,
+        };
+        let effect = self.past_nothing(stage, effect);
+        let version = if is_of_document { state.version(stage) } else { version };
+        let is_refused = matches!(effect, Effect::End(Disposition::Retry(Lapse::Conflict)));
+        let has_acted = has_acted || (acts && !is_refused);
+        Worker { stage, run, version, has_acted, effect }
+    }
+
+    /// What is behind requests that ask for nothing: the last receiver's outputs have no tokens.
+    fn past_nothing(&self, stage: u8, effect: Effect<Small>) -> Effect<Small> {
+        match effect {
+            Effect::CreateTokens(create) if self.is_last(stage) => self.past_nothing(stage, create.created(vec![])),
+            Effect::Mark(mark) if matches!(mark.mark(), Mark::Activate(tokens) if tokens.is_empty()) => {
+                self.past_nothing(stage, mark.done())
+            }
+            effect => effect,
         }
     }
 
-    fn token(&self, delivery: u8, message: u8) -> Token {
-        let made_by = if self.broken == Some(Broken::TokenOfTheMessage) { 0 } else { delivery };
-        Token { made_by, message }
+    /// Carries out the writes over versions that are gone, at once: no version comes again, so they are refused whenever they
+    /// arrive, and those that nobody waits for might as well not.
+    pub(super) fn refuse(&self, state: &mut State) {
+        if self.broken.is_some_and(Broken::is_about_versions) {
+            return;
+        }
+        for place in 0..state.workers.len() {
+            if let Some(worker) = state.workers[place].take_if(|worker| self.is_behind(&state.entities, worker)) {
+                let worker = self.carry_out(state, worker);
+                state.workers[place] = self.unless_over(state, worker);
+            }
+        }
+        state.late.retain(|late| !self.is_behind(&state.entities, late));
+    }
+
+    /// Whether what it does next is a write over a version that is gone.
+    fn is_behind(&self, entities: &[Stored], worker: &Worker) -> bool {
+        let writes = match worker.effect {
+            Effect::Write(_) => true,
+            Effect::Handle(_) => match self.protocol.steps().iter().skip_while(|step| **step != Step::Handle).nth(1) {
+                Some(Step::Commit) => true,
+                Some(Step::CreateTokens) => self.is_last(worker.stage),
+                _ => false,
+            },
+            _ => false,
+        };
+        writes && worker.version != entities[usize::from(worker.stage)].current()
+    }
+
+    fn token(&self, state: &State, message: u8) -> Token {
+        match self.broken {
+            Some(Broken::TokenOfTheMessage) => Token { number: 0, message },
+            _ => state.new_token(message),
+        }
     }
 
     /// Under what outputs are stored beside the document.
     fn staged_under(&self, attempt: u8, message: u8) -> u8 {
         if self.broken == Some(Broken::StagedByMessage) { message } else { attempt }
+    }
+
+    /// Whose outputs are stored beside the document for what was committed; none where nothing is stored any more.
+    fn stored(&self, state: &mut State, attempt: u8, message: u8) -> Option<u8> {
+        let under = self.staged_under(attempt, message);
+        let made_by = match self.broken {
+            Some(Broken::MovedOver) => state.staged.remove(&under),
+            _ => state.staged.get(&under).copied(),
+        };
+        if !matches!(self.broken, Some(Broken::MovedOver | Broken::MovedAndKept)) {
+            return made_by;
+        }
+        if let Some(made_by) = made_by {
+            state.staged.insert(MOVED + message, made_by);
+        }
+        state.staged.get(&(MOVED + message)).copied()
     }
 
     fn scoped(&self, id: Id) -> Id {
@@ -260,9 +351,9 @@ impl Receiver {
         }
     }
 
-    fn write(&self, state: &mut State, stage: u8, delivery: u8, write: Writing<Small>) -> Effect<Small> {
+    fn write(&self, state: &mut State, stage: u8, write: Writing<Small>) -> Effect<Small> {
         let entity = &mut state.entities[usize::from(stage)];
-        let current = entity.document.is_some().then_some(entity.version);
+        let current = entity.current();
         let is_blind = matches!(
             (self.broken, write.step(), write.over()),
             (Some(Broken::NoCondition), ..)
@@ -278,26 +369,29 @@ impl Receiver {
         };
         entity.document = Some(write.document().clone());
         let version = entity.version;
-        if write.step() == Some(Step::Commit) {
-            state.applied.entry(*write.id()).or_default().push(delivery);
+        if let Some(entry) = write.document().entry(write.id()).filter(|_| write.step() == Some(Step::Commit)) {
+            state.applied.entry(entry.id).or_default().push(entry.attempt);
         }
         write.written(version)
     }
 
-    fn publish(&self, state: &mut State, stage: u8, delivery: u8, publish: Publishing<Small>) -> Effect<Small> {
+    fn publish(&self, state: &mut State, stage: u8, run: Option<u8>, publish: Publishing<Small>) -> Effect<Small> {
         if let Some(entry) = publish.entry() {
             let id = Id { stage: stage + 1, message: publish.id().message };
             let made_by = match entry.outputs {
-                Outputs::Staged => state.staged.get(&self.staged_under(entry.attempt, publish.id().message)).copied(),
+                Outputs::Staged => self.stored(state, entry.attempt, id.message),
                 Outputs::ToSend(_) | Outputs::Sent => Some(entry.attempt),
             };
             // Nothing is stored any more: it was sent.
             let Some(made_by) = made_by else { return publish.sent() };
-            let attempt = if self.broken == Some(Broken::FreshIdsOnResume) { delivery } else { made_by };
+            let attempt = match self.broken {
+                Some(Broken::FreshIdsOnResume) => run.unwrap_or_else(|| state.new_run()),
+                _ => made_by,
+            };
             let tokens = entry.tokens.iter().flatten().copied();
             // What is sent before its token is made carries the id of the token that is made for it next.
-            let early = (!self.is_last(stage) && self.has(Step::Consume)).then(|| self.token(delivery, id.message));
-            let token = tokens.last().or(early);
+            let has_early = !self.is_last(stage) && self.has(Step::Consume);
+            let token = tokens.last().or_else(|| has_early.then(|| self.token(state, id.message)));
             state.broker.insert(Held { id, token, attempt: Some(attempt) });
         }
         publish.sent()
@@ -312,7 +406,7 @@ impl Receiver {
             },
             SweepEffect::Fence(fence) if self.broken == Some(Broken::SweepWithoutFence) => fence.written(),
             SweepEffect::Fence(fence) => {
-                let current = entity.document.is_some().then_some(entity.version);
+                let current = entity.current();
                 if fence.over().copied() != current {
                     return fence.lapsed(Lapse::Conflict);
                 }
@@ -341,9 +435,7 @@ impl Receiver {
             Mark::Activate(tokens) => {
                 for token in tokens {
                     let validity = state.validity(*token);
-                    let creates = self.broken == Some(Broken::ActivateCreates);
-                    state.seen.returned |= creates && validity == Validity::Gone;
-                    if validity == Validity::Pending || creates {
+                    if validity == Validity::Pending || self.broken == Some(Broken::ActivateCreates) {
                         state.tokens.insert(*token, Validity::Active);
                     }
                 }
@@ -352,13 +444,20 @@ impl Receiver {
                 state.staged.insert(self.staged_under(*attempt, mark.id().message), *attempt);
             }
             Mark::Unstage(attempt) => {
-                state.staged.remove(&self.staged_under(*attempt, mark.id().message));
+                let under = self.staged_under(*attempt, mark.id().message);
+                // What was moved is told by whose it is.
+                state.staged.retain(|other, made_by| *other != under && (*other < MOVED || made_by != attempt));
             }
             Mark::Remember(id) => {
                 state.known.insert(self.scoped(*id));
             }
             Mark::Consume(token) => {
                 state.tokens.insert(*token, Validity::Gone);
+                if self.broken == Some(Broken::RegisteredOnly) {
+                    let made = state.tokens.iter_mut().filter(|(other, _)| other.message == token.message);
+                    made.filter(|(_, validity)| **validity == Validity::Pending)
+                        .for_each(|(_, validity)| *validity = Validity::Gone);
+                }
             }
             Mark::Acknowledge => {
                 state.acknowledged.insert(*mark.id());
@@ -387,12 +486,15 @@ impl Receiver {
             }
         }
         let handled = |held: &Held| held.id.stage >= self.bounds.stages || state.acknowledged.contains(&held.id);
-        state.broker.iter().all(handled) && invariants::is_clean(&state)
+        state.broker.iter().all(handled) && self.is_clean(&state)
     }
 }
 
 fn changes_something(effect: &Effect<Small>) -> bool {
-    matches!(effect, Effect::CreateTokens(_) | Effect::Write(_) | Effect::Publish(_) | Effect::Mark(_))
+    matches!(
+        effect,
+        Effect::Handle(_) | Effect::CreateTokens(_) | Effect::Write(_) | Effect::Publish(_) | Effect::Mark(_)
+    )
 }
 
 pub(super) fn hash(content: &impl Hash) -> u64 {
