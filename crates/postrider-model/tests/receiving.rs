@@ -18,12 +18,12 @@ const KEYS: Keys = Keys { servers: 3, requests: 5, losses: 2, broken: None };
 
 /// Each protocol, within what, and in whose words.
 const PROTOCOLS: [(&str, Protocol, Bounds); 6] = [
-    ("ids in the document", Protocol::IN_DOCUMENT, Bounds::TWO_MESSAGES),
-    ("ids in the document", Protocol::IN_DOCUMENT, Bounds::MANY_REPEATS),
-    ("known ids", Protocol::KNOWN_IDS, Bounds::TWO_MESSAGES),
-    ("known ids", Protocol::KNOWN_IDS, Bounds::MANY_REPEATS),
+    ("ids in the document", Protocol::IN_DOCUMENT, Bounds::FULL),
+    ("known ids", Protocol::KNOWN_IDS, Bounds::FULL),
     ("known ids, outputs beside the document", Protocol::STAGED, Bounds::SWEPT),
-    ("tokens, through two receivers", Protocol::TOKENS, Bounds::CHAIN),
+    ("known ids, outputs beside the document", Protocol::STAGED, Bounds::SWEPT_BY_MANY),
+    ("known ids, outputs beside the document", Protocol::STAGED, Bounds::SWEPT_TWICE),
+    ("tokens, through two receivers", Protocol::TOKENS, Bounds::LONG_CHAIN),
 ];
 
 /// That nothing fell, and that what is to be seen was.
