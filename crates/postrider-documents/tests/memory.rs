@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use memory_harness::Harness;
-use postrider_core::{DocumentStore, ErrorKind, WriteError};
+use postrider_core::{DocumentStore, Draft, ErrorKind, Timestamp, WriteError};
 use postrider_documents::memory::MemoryDocuments;
 use postrider_testkit::suites::documents::{draft, key, run};
 use postrider_testkit::troubled_documents::{Call, Trouble, TroubledDocuments};
@@ -50,7 +50,7 @@ async fn a_store_in_trouble_does_what_its_script_says() {
     let inner: Arc<dyn DocumentStore> = Arc::new(MemoryDocuments::new());
     let next = Arc::new(Mutex::new(Trouble::None));
     let asked = Arc::clone(&next);
-    let store = TroubledDocuments::wrap(Arc::clone(&inner), move |call| match call {
+    let store = TroubledDocuments::new(Arc::clone(&inner), move |call| match call {
         Call::Prepare => Trouble::Hang,
         _ => std::mem::replace(&mut *asked.lock().unwrap(), Trouble::None),
     });
@@ -78,6 +78,27 @@ async fn a_store_in_trouble_does_what_its_script_says() {
         assert_eq!(inner.load(&key).await.unwrap().unwrap().version != version, has_happened, "{trouble:?}");
     }
     assert!(timeout(HOUR, store.prepare()).await.is_err());
+
+    let (now, carts) = (Timestamp(1), key.collection());
+    let version = store.load(&key).await.unwrap().unwrap().version;
+    let version = store.replace(&key, &version, &Draft { due: Some(now), ..draft("4") }).await.unwrap();
+    suffer(Trouble::Stale);
+    assert_eq!(store.due(carts, now, None, 9).await.unwrap(), []);
+    assert_eq!(store.due(carts, now, None, 9).await.unwrap(), [key.clone()]);
+    suffer(Trouble::None);
+    store.delete(&key, &version).await.unwrap();
+    suffer(Trouble::Stale);
+    assert_eq!(store.due(carts, now, None, 9).await.unwrap(), [key.clone()]);
+    assert_eq!(store.due(carts, now, None, 9).await.unwrap(), []);
+
+    suffer(Trouble::Held);
+    let mut held = Box::pin(store.create(&key, &first));
+    tokio::select! {
+        created = &mut held => panic!("it is not held: {created:?}"),
+        () = store.held() => assert!(inner.load(&key).await.unwrap().is_none()),
+    }
+    store.release();
+    held.await.unwrap();
     suffer(Trouble::Panic);
     let panicking = Arc::clone(&store);
     assert!(tokio::spawn(async move { panicking.check().await }).await.is_err());

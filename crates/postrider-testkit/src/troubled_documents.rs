@@ -1,6 +1,6 @@
-//! A store of documents whose calls fail, hang, panic, lose their answer or answer by what was, as a script says.
+//! A store of documents whose calls fail, hang, wait, panic, lose their answer or answer by what was, as a script says.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::{self, Debug};
 use std::future::{Future, pending};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,6 +11,7 @@ use postrider_core::{
     Collection, DocumentKey, DocumentProfile, DocumentStore, Draft, Error, ErrorKind, Finding, Result, Stored,
     Timestamp, Version, WriteError,
 };
+use tokio::sync::Semaphore;
 
 /// A call that is about to be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,9 +49,12 @@ pub enum Trouble {
     Late(Duration),
     /// It takes effect so much later, and so does the answer.
     Delay(Duration),
+    /// It takes effect once [`TroubledDocuments::release`] lets it, and so does the answer.
+    Held,
     /// It panics.
     Panic,
-    /// A read answers by what the document was before its last write through this store; as `None` for every other call.
+    /// A read answers by what the document was before its last write through this store, and the question what is due by what
+    /// each document was; as `None` for every other call.
     Stale,
 }
 
@@ -59,8 +63,14 @@ type Script = dyn Fn(Call<'_>) -> Trouble + Send + Sync;
 /// What a document was, as far as it was written here.
 #[derive(Debug, Default)]
 struct Past {
-    before: Option<Stored>,
-    last: Option<Stored>,
+    before: Option<Was>,
+    last: Option<Was>,
+}
+
+#[derive(Debug)]
+struct Was {
+    stored: Stored,
+    due: Option<Timestamp>,
 }
 
 /// A store in trouble: the script is asked at every call.
@@ -68,6 +78,10 @@ pub struct TroubledDocuments {
     inner: Arc<dyn DocumentStore>,
     script: Box<Script>,
     pasts: Mutex<HashMap<DocumentKey, Past>>,
+    /// One permit for each call that is held.
+    held: Semaphore,
+    /// One permit for each call that may go on.
+    released: Semaphore,
 }
 
 impl TroubledDocuments {
@@ -76,14 +90,33 @@ impl TroubledDocuments {
         inner: Arc<dyn DocumentStore>,
         script: impl Fn(Call<'_>) -> Trouble + Send + Sync + 'static,
     ) -> Arc<dyn DocumentStore> {
-        Arc::new(Self { inner, script: Box::new(script), pasts: Mutex::default() })
+        Self::new(inner, script)
+    }
+
+    /// Wraps a store, some of whose calls are [`Held`](Trouble::Held).
+    pub fn new(
+        inner: Arc<dyn DocumentStore>,
+        script: impl Fn(Call<'_>) -> Trouble + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        let [held, released] = [0, 0].map(Semaphore::new);
+        Arc::new(Self { inner, script: Box::new(script), pasts: Mutex::default(), held, released })
+    }
+
+    /// Waits until a call is held, one that nobody waited for yet.
+    pub async fn held(&self) {
+        pass(&self.held).await;
+    }
+
+    /// Lets a call go on that is held, or the next one.
+    pub fn release(&self) {
+        self.released.add_permits(1);
     }
 
     fn pasts(&self) -> MutexGuard<'_, HashMap<DocumentKey, Past>> {
         self.pasts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wrote(&self, key: &DocumentKey, now: Option<Stored>) {
+    fn wrote(&self, key: &DocumentKey, now: Option<Was>) {
         let mut pasts = self.pasts();
         let past = pasts.entry(key.clone()).or_default();
         past.before = std::mem::replace(&mut past.last, now);
@@ -98,10 +131,74 @@ impl TroubledDocuments {
     ) -> Result<Version, WriteError> {
         let remembered = async {
             let version = effect.await?;
-            self.wrote(key, Some(Stored { json: draft.json.clone(), version: version.clone() }));
+            let stored = Stored { json: draft.json.clone(), version: version.clone() };
+            self.wrote(key, Some(Was { stored, due: draft.due }));
             Ok(version)
         };
-        suffer((self.script)(call), remembered).await
+        self.suffer((self.script)(call), remembered).await
+    }
+
+    /// What a document was before its last write, where it was written here.
+    fn was(&self, key: &DocumentKey) -> Option<Option<Stored>> {
+        let pasts = self.pasts();
+        Some(pasts.get(key)?.before.as_ref().map(|was| was.stored.clone()))
+    }
+
+    /// What was due before each document was written last.
+    async fn was_due(
+        &self,
+        collection: &Collection,
+        by: Timestamp,
+        after: Option<&DocumentKey>,
+        at_most: usize,
+    ) -> Result<Vec<DocumentKey>> {
+        let written = self.pasts().len();
+        let due = self.inner.due(collection, by, after, at_most.saturating_add(written)).await?;
+        let mut named: BTreeSet<DocumentKey> = due.into_iter().collect();
+        for (key, past) in self.pasts().iter() {
+            let was_due = past.before.as_ref().and_then(|was| was.due).is_some_and(|due| due <= by);
+            if was_due && key.collection() == collection && after.is_none_or(|after| key > after) {
+                named.insert(key.clone());
+            } else if !was_due {
+                named.remove(key);
+            }
+        }
+        Ok(named.into_iter().take(at_most).collect())
+    }
+
+    async fn suffer<T, E: From<Error>>(
+        &self,
+        trouble: Trouble,
+        effect: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        match trouble {
+            Trouble::None | Trouble::Stale => effect.await,
+            Trouble::FailBefore(kind) => Err(Error::new(kind, "the store fails, as scripted").into()),
+            Trouble::FailAfter => {
+                effect.await?;
+                Err(Error::new(ErrorKind::Unknown, "the store fails after its work, as scripted").into())
+            }
+            Trouble::Hang => pending().await,
+            Trouble::LoseAnswer => {
+                drop(effect.await);
+                pending().await
+            }
+            Trouble::Late(delay) => {
+                let answer = effect.await;
+                tokio::time::sleep(delay).await;
+                answer
+            }
+            Trouble::Delay(delay) => {
+                tokio::time::sleep(delay).await;
+                effect.await
+            }
+            Trouble::Held => {
+                self.held.add_permits(1);
+                pass(&self.released).await;
+                effect.await
+            }
+            Trouble::Panic => panic!("the store panics, as scripted"),
+        }
     }
 }
 
@@ -111,29 +208,10 @@ impl Debug for TroubledDocuments {
     }
 }
 
-async fn suffer<T, E: From<Error>>(trouble: Trouble, effect: impl Future<Output = Result<T, E>>) -> Result<T, E> {
-    match trouble {
-        Trouble::None | Trouble::Stale => effect.await,
-        Trouble::FailBefore(kind) => Err(Error::new(kind, "the store fails, as scripted").into()),
-        Trouble::FailAfter => {
-            effect.await?;
-            Err(Error::new(ErrorKind::Unknown, "the store fails after its work, as scripted").into())
-        }
-        Trouble::Hang => pending().await,
-        Trouble::LoseAnswer => {
-            drop(effect.await);
-            pending().await
-        }
-        Trouble::Late(delay) => {
-            let answer = effect.await;
-            tokio::time::sleep(delay).await;
-            answer
-        }
-        Trouble::Delay(delay) => {
-            tokio::time::sleep(delay).await;
-            effect.await
-        }
-        Trouble::Panic => panic!("the store panics, as scripted"),
+/// Takes a permit for ever.
+async fn pass(permits: &Semaphore) {
+    if let Ok(permit) = permits.acquire().await {
+        permit.forget();
     }
 }
 
@@ -144,10 +222,13 @@ impl DocumentStore for TroubledDocuments {
     }
 
     async fn load(&self, key: &DocumentKey) -> Result<Option<Stored>> {
-        match (self.script)(Call::Load(key)) {
-            Trouble::Stale => Ok(self.pasts().get(key).and_then(|past| past.before.clone())),
-            trouble => suffer(trouble, self.inner.load(key)).await,
+        let trouble = (self.script)(Call::Load(key));
+        if trouble == Trouble::Stale
+            && let Some(was) = self.was(key)
+        {
+            return Ok(was);
         }
+        self.suffer(trouble, self.inner.load(key)).await
     }
 
     async fn create(&self, key: &DocumentKey, draft: &Draft) -> Result<Version, WriteError> {
@@ -164,7 +245,7 @@ impl DocumentStore for TroubledDocuments {
             self.wrote(key, None);
             Ok(())
         };
-        suffer((self.script)(Call::Delete(key)), remembered).await
+        self.suffer((self.script)(Call::Delete(key)), remembered).await
     }
 
     async fn due(
@@ -174,14 +255,17 @@ impl DocumentStore for TroubledDocuments {
         after: Option<&DocumentKey>,
         at_most: usize,
     ) -> Result<Vec<DocumentKey>> {
-        suffer((self.script)(Call::Due(collection)), self.inner.due(collection, by, after, at_most)).await
+        match (self.script)(Call::Due(collection)) {
+            Trouble::Stale => self.was_due(collection, by, after, at_most).await,
+            trouble => self.suffer(trouble, self.inner.due(collection, by, after, at_most)).await,
+        }
     }
 
     async fn prepare(&self) -> Result<()> {
-        suffer((self.script)(Call::Prepare), self.inner.prepare()).await
+        self.suffer((self.script)(Call::Prepare), self.inner.prepare()).await
     }
 
     async fn check(&self) -> Result<Vec<Finding>> {
-        suffer((self.script)(Call::Check), self.inner.check()).await
+        self.suffer((self.script)(Call::Check), self.inner.check()).await
     }
 }

@@ -29,12 +29,13 @@ pub struct Report {
 }
 
 impl Report {
-    pub(super) fn new(suite: &'static str, backend: &str) -> Self {
+    /// A report without cases yet, of a suite against a backend.
+    pub fn new(suite: &'static str, backend: &str) -> Self {
         Self { suite, backend: backend.to_owned(), passed: Vec::new(), failed: Vec::new(), excluded: Vec::new() }
     }
 
     /// Runs one case, in a task of its own: a panic fails the case and not the run.
-    pub(super) async fn run(&mut self, case: &'static str, running: impl Future<Output = ()> + Send + 'static) {
+    pub async fn run(&mut self, case: &'static str, running: impl Future<Output = ()> + Send + 'static) {
         let running = tokio::spawn(running);
         let abort = running.abort_handle();
         match tokio::time::timeout(PATIENCE, running).await {
