@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use postrider::Processed;
 use postrider::brokers::memory::MemoryBroker;
 use postrider::documents::memory::MemoryDocuments;
 use postrider_core::{DocumentStore, ErrorKind};
-use postrider_testkit::troubled_documents::{Trouble, TroubledDocuments};
+use postrider_testkit::troubled_documents::{Call, Trouble, TroubledDocuments};
 
 use crate::meeting::{deliver, settled};
 use crate::scene::{MODES, Mode, Scene};
@@ -59,12 +60,73 @@ pub async fn at_any_call(mode: Mode, store: &Arc<dyn DocumentStore>, troubles: &
             let case = format!("{mode:?}: {trouble:?} at call {at}");
             deliver(&scene, &book).await;
             let repeat = scene.processor().process(&book).await;
-            assert!(matches!(repeat, postrider::Processed::Repeat), "{case}: {repeat}");
+            assert!(matches!(repeat, Processed::Repeat), "{case}: {repeat}");
             settled(&scene, &["book"], &case).await;
             if all <= at {
                 assert!(at >= 3, "{case}: too few calls to be all of them");
                 break;
             }
+        }
+    }
+}
+
+/// A delivery that is held in each call while the next one goes through, and then goes on: the write that it was about to
+/// make arrives late.
+pub async fn slow_at_any_call(mode: Mode, store: &Arc<dyn DocumentStore>) {
+    for at in 0.. {
+        let scene = Scene::over(mode, Arc::clone(store), MemoryBroker::recording());
+        let book = scene.delivery("book").await;
+        let calls = AtomicUsize::new(0);
+        let slow = TroubledDocuments::new(Arc::clone(store), move |_| match calls.fetch_add(1, Ordering::SeqCst) {
+            call if call == at => Trouble::Held,
+            _ => Trouble::None,
+        });
+        let processor = scene.processor_over(Arc::clone(&slow) as _, Arc::clone(&scene.broker) as _);
+        let mut first = std::pin::pin!(processor.process(&book));
+        let is_held = tokio::select! {
+            () = slow.held() => true,
+            _ = &mut first => false,
+        };
+        let case = format!("{mode:?}: slow in call {at}");
+        deliver(&scene, &book).await;
+        if is_held {
+            slow.release();
+            let late = first.await;
+            assert!(!matches!(late, Processed::Failed(_)), "{case}: {late}");
+        }
+        let repeat = scene.processor().process(&book).await;
+        assert!(matches!(repeat, Processed::Repeat), "{case}: {repeat}");
+        settled(&scene, &["book"], &case).await;
+        if !is_held {
+            assert!(at >= 3, "{case}: too few calls to be all of them");
+            break;
+        }
+    }
+}
+
+/// Two messages and a repeat, one read of their entity answering by what it was: it costs a conflict, and nothing else.
+/// Every other read must be of the present, as each store promises.
+pub async fn behind_at_any_read(mode: Mode, store: &Arc<dyn DocumentStore>) {
+    for at in 0.. {
+        let reads = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&reads);
+        let behind = TroubledDocuments::wrap(Arc::clone(store), move |call| match call {
+            Call::Load(key) if key.collection().as_str().starts_with("carts") => {
+                if counted.fetch_add(1, Ordering::SeqCst) == at { Trouble::Stale } else { Trouble::None }
+            }
+            _ => Trouble::None,
+        });
+        let scene = Scene::over(mode, behind, MemoryBroker::recording());
+        let (book, pen) = (scene.delivery("book").await, scene.delivery("pen").await);
+        for delivery in [&book, &pen, &book, &pen] {
+            deliver(&scene, delivery).await;
+        }
+        // What the test itself looks at is the present.
+        let all = reads.swap(usize::MAX / 2, Ordering::SeqCst);
+        settled(&scene, &["book", "pen"], &format!("{mode:?}: behind in read {at}")).await;
+        if all <= at {
+            assert!(at >= 4, "{mode:?}: too few reads to be all of them");
+            break;
         }
     }
 }

@@ -9,6 +9,8 @@ mod floats;
 mod gates;
 mod meeting;
 mod once;
+#[macro_use]
+mod places;
 mod scene;
 mod stores;
 mod tokens;

@@ -3,16 +3,18 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use postrider::brokers::memory::{Answer, MemoryBroker};
-use postrider::{Processed, documents};
+use postrider::{Delivery, Lapse, Processed};
 use postrider_core::{DocumentStore, ErrorKind};
-use postrider_testkit::troubled_documents::Trouble;
+use postrider_testkit::troubled_documents::{Call, Trouble, TroubledDocuments};
 
-use crate::faults::at_any_call;
+use crate::faults::{at_any_call, behind_at_any_read, slow_at_any_call};
 use crate::meeting::{deliver, settled};
 use crate::once::many_at_once;
+use crate::places::Place;
 use crate::scene::{DAY, MODES, Mode, Scene};
 
 /// Those that a real store can be brought into without waiting for long.
@@ -30,6 +32,10 @@ macro_rules! cases {
 cases![
     a_repeat_has_no_effect,
     trouble_at_any_call_costs_another_delivery,
+    a_delivery_that_is_slow_in_any_call_has_no_effect_beside_the_next_one,
+    a_read_of_the_entity_that_is_behind_costs_another_try,
+    a_sweep_whose_reads_of_the_entity_are_behind_deletes_nothing_that_is_committed,
+    what_is_due_and_not_named_yet_is_done_by_a_later_round,
     many_at_once_have_one_effect_each,
     what_nobody_delivers_again_is_finished,
     what_is_forgotten_is_refused_or_without_a_token,
@@ -49,6 +55,84 @@ async fn a_repeat_has_no_effect(mode: Mode, store: Arc<dyn DocumentStore>) {
 
 async fn trouble_at_any_call_costs_another_delivery(mode: Mode, store: Arc<dyn DocumentStore>) {
     at_any_call(mode, &store, &TROUBLES, Duration::from_millis(500)).await;
+}
+
+async fn a_delivery_that_is_slow_in_any_call_has_no_effect_beside_the_next_one(
+    mode: Mode,
+    store: Arc<dyn DocumentStore>,
+) {
+    slow_at_any_call(mode, &store).await;
+}
+
+async fn a_read_of_the_entity_that_is_behind_costs_another_try(mode: Mode, store: Arc<dyn DocumentStore>) {
+    behind_at_any_read(mode, &store).await;
+}
+
+/// A scene in which one message is committed, and its delivery knows nothing of it.
+async fn committed_unknown(mode: Mode, store: Arc<dyn DocumentStore>) -> (Scene, Delivery) {
+    let scene = Scene::over(mode, store, MemoryBroker::recording());
+    let (book, cart) = (scene.delivery("book").await, scene.cart());
+    let unlucky = TroubledDocuments::wrap(Arc::clone(&scene.store), move |call| match call {
+        Call::Create(key, _) if *key == cart => Trouble::FailAfter,
+        _ => Trouble::None,
+    });
+    let processed = scene.processor_over(unlucky, Arc::clone(&scene.broker) as _).process(&book).await;
+    assert!(matches!(processed, Processed::Again { lapse: Lapse::Unknown, .. }), "{processed}");
+    assert_eq!((scene.items().await, scene.sent().len()), (vec!["book".to_owned()], 0));
+    (scene, book)
+}
+
+/// Else its tokens are deleted, and what it sends is never processed.
+async fn a_sweep_whose_reads_of_the_entity_are_behind_deletes_nothing_that_is_committed(
+    mode: Mode,
+    store: Arc<dyn DocumentStore>,
+) {
+    // What it was is known of what was written through it.
+    let (is_behind, asked) = flag();
+    let behind = TroubledDocuments::wrap(store, move |call| match call {
+        Call::Load(key) if key.collection().as_str().starts_with("carts") && asked.load(Ordering::SeqCst) => {
+            Trouble::Stale
+        }
+        _ => Trouble::None,
+    });
+    let (scene, book) = committed_unknown(mode, behind).await;
+    scene.passes(Duration::from_secs(2 * 3_600));
+    is_behind.store(true, Ordering::SeqCst);
+    let kept = scene.processor().keep_up().await.unwrap();
+    is_behind.store(false, Ordering::SeqCst);
+    assert_eq!((kept.swept, kept.stuck.len()), (0, 0), "{mode:?}: {kept:?}");
+    deliver(&scene, &book).await;
+    settled(&scene, &["book"], "swept by what was").await;
+}
+
+/// An index may follow its documents after a moment.
+async fn what_is_due_and_not_named_yet_is_done_by_a_later_round(mode: Mode, store: Arc<dyn DocumentStore>) {
+    let (is_behind, asked) = flag();
+    let behind = TroubledDocuments::wrap(store, move |call| match call {
+        Call::Due(_) if asked.load(Ordering::SeqCst) => Trouble::Stale,
+        _ => Trouble::None,
+    });
+    let (scene, book) = committed_unknown(mode, behind).await;
+    for days in [1, 8] {
+        scene.passes(days * DAY);
+        // Behind what was made, up to date, and behind what was done.
+        for (reads, finishes) in [(true, 0), (false, u64::from(days == 1)), (true, 0)] {
+            is_behind.store(reads, Ordering::SeqCst);
+            let kept = scene.processor().keep_up().await.unwrap();
+            assert_eq!((kept.finished, kept.stuck.len()), (finishes, 0), "{mode:?}, behind: {reads}, {kept:?}");
+        }
+    }
+    is_behind.store(false, Ordering::SeqCst);
+    assert_eq!((scene.items().await, scene.left().await), (vec!["book".to_owned()], 0));
+    let repeat = scene.processor().process(&book).await;
+    assert!(matches!(repeat, Processed::Repeat | Processed::TooOld), "{mode:?}: {repeat}");
+    assert_eq!(scene.sent().len(), 1, "{mode:?}");
+}
+
+/// A flag, and itself again.
+fn flag() -> (Arc<AtomicBool>, Arc<AtomicBool>) {
+    let flag = Arc::new(AtomicBool::new(false));
+    (Arc::clone(&flag), flag)
 }
 
 async fn many_at_once_have_one_effect_each(mode: Mode, store: Arc<dyn DocumentStore>) {
@@ -83,7 +167,8 @@ async fn what_is_forgotten_is_refused_or_without_a_token(mode: Mode, store: Arc<
 }
 
 /// Runs every case in every mode, and prints what passed.
-async fn passes(name: &str, store: Arc<dyn DocumentStore>) {
+async fn passes(place: &Place) {
+    let (name, store) = (place.name, place.client().await);
     store.prepare().await.unwrap();
     for mode in MODES {
         for (case, run) in CASES {
@@ -95,77 +180,4 @@ async fn passes(name: &str, store: Arc<dyn DocumentStore>) {
     }
 }
 
-async fn open(url: &str) -> Arc<dyn DocumentStore> {
-    documents::open(url).await.unwrap()
-}
-
-#[tokio::test]
-async fn over_memory() {
-    passes("memory", open("memory:").await).await;
-}
-
-#[cfg(feature = "documents-sqlite")]
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn over_sqlite() {
-    let folder = tempfile::tempdir().unwrap();
-    passes("SQLite", open(&format!("sqlite://{}/documents.db", folder.path().display())).await).await;
-}
-
-#[cfg(feature = "documents-postgres")]
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn over_postgresql() {
-    use postrider_testkit::servers::{installed, postgres::Postgres};
-    let Some(server) = installed("processors over PostgreSQL", Postgres::start().await) else { return };
-    passes("PostgreSQL", open(&server.url_for(&server.create_database().await.unwrap())).await).await;
-}
-
-#[cfg(feature = "documents-redis")]
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn over_redis() {
-    use postrider_testkit::servers::{installed, redis::Redis};
-    let Some(server) = installed("processors over Redis", Redis::start().await) else { return };
-    passes("Redis", open(&server.url()).await).await;
-}
-
-/// An object store, with these variables instead of the environment's.
-#[cfg(feature = "documents-objects")]
-fn objects<const N: usize>(url: &str, variables: [(&str, &str); N]) -> Arc<dyn DocumentStore> {
-    use postrider::documents::objects::{ObjectDocuments, ObjectOptions};
-    let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    Arc::new(ObjectDocuments::new(ObjectOptions::new(url, variables).unwrap()).unwrap())
-}
-
-#[cfg(feature = "documents-objects")]
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn over_s3() {
-    use postrider_testkit::servers::{installed, moto::Moto};
-    let Some(moto) = installed("processors over S3", Moto::start().await) else { return };
-    moto.make_bucket("documents").await.unwrap();
-    let url = format!("s3://documents/processors?region=us-east-1&endpoint={}", moto.endpoint());
-    let variables = [("AWS_ACCESS_KEY_ID", "test"), ("AWS_SECRET_ACCESS_KEY", "test")];
-    passes("S3 (moto)", objects(&url, variables)).await;
-}
-
-#[cfg(feature = "documents-dynamodb")]
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn over_dynamodb() {
-    use postrider::documents::dynamodb::{DynamoDocuments, DynamoOptions};
-    use postrider_testkit::servers::{installed, moto::Moto};
-    let Some(moto) = installed("processors over DynamoDB", Moto::start().await) else { return };
-    let url = format!("dynamodb://processors?region=us-east-1&endpoint={}", moto.endpoint());
-    let variables = [("AWS_ACCESS_KEY_ID", "test"), ("AWS_SECRET_ACCESS_KEY", "test")];
-    let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    passes("DynamoDB (moto)", Arc::new(DynamoDocuments::new(DynamoOptions::new(&url, variables).unwrap()).unwrap()))
-        .await;
-}
-
-#[cfg(feature = "documents-objects")]
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn over_azure() {
-    use postrider_testkit::servers::azurite::{ACCOUNT, Azurite, KEY};
-    use postrider_testkit::servers::installed;
-    let Some(azurite) = installed("processors over Azure", Azurite::start().await) else { return };
-    azurite.make_container("documents").unwrap();
-    let url = format!("az://documents/processors?account={ACCOUNT}&endpoint={}", azurite.endpoint());
-    passes("Azure (azurite)", objects(&url, [("AZURE_STORAGE_ACCOUNT_KEY", KEY)])).await;
-}
+over_each_store!(passes);
