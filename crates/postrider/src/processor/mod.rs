@@ -23,6 +23,9 @@ mod records;
 mod running;
 mod sending;
 mod suspects;
+#[cfg(test)]
+#[cfg(feature = "documents-memory")]
+mod tests;
 mod tokens;
 
 pub use builder::ProcessorBuilder;
