@@ -127,7 +127,8 @@ impl Tokens {
     }
 
     /// The tokens that exist, the oldest first, from behind `after`, at most so many: those of messages that were not
-    /// processed yet. One that stays is of a message that was lost on its way, or given up.
+    /// processed yet. One that stays is of a message that was lost on its way, or given up. Where the store's index of what is
+    /// due follows after a moment, as that of DynamoDB, so does this.
     ///
     /// # Errors
     /// When the store fails.
