@@ -17,12 +17,13 @@ const INBOX: Inbox = Inbox { consumers: 3, deliveries: 5, losses: 2, broken: Non
 const KEYS: Keys = Keys { servers: 3, requests: 5, losses: 2, broken: None };
 
 /// Each protocol, within what, and in whose words.
-const PROTOCOLS: [(&str, Protocol, Bounds); 6] = [
+const PROTOCOLS: [(&str, Protocol, Bounds); 7] = [
     ("ids in the document", Protocol::IN_DOCUMENT, Bounds::FULL),
     ("known ids", Protocol::KNOWN_IDS, Bounds::FULL),
     ("known ids, outputs beside the document", Protocol::STAGED, Bounds::SWEPT),
     ("known ids, outputs beside the document", Protocol::STAGED, Bounds::SWEPT_BY_MANY),
     ("known ids, outputs beside the document", Protocol::STAGED, Bounds::SWEPT_TWICE),
+    ("tokens, through two receivers", Protocol::TOKENS, Bounds::TWO_CHAINS),
     ("tokens, through two receivers", Protocol::TOKENS, Bounds::LONG_CHAIN),
 ];
 

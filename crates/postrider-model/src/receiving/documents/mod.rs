@@ -78,7 +78,10 @@ impl Bounds {
     /// A message whose output is a message for another receiver.
     pub const CHAIN: Self = Self { workers: 2, messages: 1, stages: 2, deliveries: 4, losses: 1, sweeps: 1 };
 
-    /// The same, with more of everything but losses.
+    /// Two messages on that way, and nothing that dies.
+    pub const TWO_CHAINS: Self = Self { messages: 2, deliveries: 5, losses: 0, ..Self::CHAIN };
+
+    /// One message, with more of everything but losses.
     pub const LONG_CHAIN: Self = Self { workers: 3, deliveries: 5, sweeps: 2, ..Self::CHAIN };
 }
 
