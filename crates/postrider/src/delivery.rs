@@ -11,7 +11,7 @@ pub struct Delivery {
     /// The message, with the id that it has at every delivery: the header `postrider-id`.
     pub message: Message,
     /// Where it stands in a source that gives out each part in order, as [the cursor](crate::Inbox::advance_rising) wants it: from a
-    /// `consume::Consumer` of Kafka. None elsewhere.
+    /// consumer of partitions. None elsewhere.
     pub position: Option<SourcePosition>,
 }
 

@@ -39,8 +39,8 @@ impl fmt::Display for Place {
     }
 }
 
-/// Where a message stands in a source that gives out each of its parts in order: in which partition of a topic of Kafka, at which
-/// offset. The numbers of a part rise, and may leave some out.
+/// Where a message stands in a source that gives out each of its parts in order: in which partition of a topic, at which offset.
+/// The numbers of a part rise, and may leave some out.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourcePosition {
     /// The source: a topic.

@@ -123,7 +123,7 @@ impl<R: Receiver> ConsumerBuilder<R> {
         if self.order == Order::Part && !self.subscription.keeps_order() {
             let text = format!(
                 "order is Part: {} hands the messages of a consumer to all of its processes, in no order; expected a subscription \
-                 that keeps the order of each part (Kafka), or Order::Key with the inbox",
+                 that keeps the order of each part of its source, or Order::Key with the inbox",
                 self.subscription.name()
             );
             return Err(Error::new(ErrorKind::Config, text));

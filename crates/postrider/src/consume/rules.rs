@@ -12,7 +12,7 @@ pub enum Order {
     /// Those of one key.
     #[default]
     Key,
-    /// Those of one part of the source, such as a partition of Kafka, whatever their keys: as
+    /// Those of one part of the source, such as a partition, whatever their keys: as
     /// [the cursor](crate::Inbox::advance_rising) wants them. One that can't be handled holds back all that is behind it in its
     /// part, until it is given up.
     Part,
