@@ -25,7 +25,7 @@ const DAY: Duration = Duration::from_secs(86_400);
 /// How often something is asked again that fails.
 const TRIES: usize = 50;
 /// How often it is looked for what another client sees at once.
-const ROUNDS: usize = 10;
+const ROUNDS: usize = 4;
 
 /// What befalls calls of a store, and in which words it is told.
 type Fault = (&'static str, Option<fn(Call<'_>) -> Trouble>);
@@ -107,8 +107,8 @@ async fn until<F: Future<Output = bool>>(is_so: impl Fn() -> F) {
     panic!("it is never so")
 }
 
-/// Does something over a store in which the first call of a kind is held until something else is done. A store that is in trouble by itself may
-/// fail it before.
+/// Does something over a store in which the first call of a kind is held until something else is done. A store that is in
+/// trouble by itself may fail it before.
 async fn held_up<F: Future<Output = Result<()>>>(
     store: &Arc<dyn DocumentStore>,
     is_held: fn(Call<'_>) -> bool,
