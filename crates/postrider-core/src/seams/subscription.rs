@@ -186,7 +186,8 @@ pub trait Subscription: Send + Sync + Debug {
     fn hold(&self) -> Option<Duration>;
 
     /// Whether each part of the source is read by one consumer at a time, in its order, and whoever gets a part next begins with the
-    /// first message of it that is not over. Every message has a [`SourcePosition`] then. Without a word it is not so.
+    /// first message of it that is not over. Every message has a [`SourcePosition`] then, and stays with its taker as long as that
+    /// one lives: [`hold`](Self::hold) is none. Without a word it is not so.
     fn keeps_order(&self) -> bool {
         false
     }

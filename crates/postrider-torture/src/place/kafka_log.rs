@@ -9,7 +9,7 @@ use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{BorrowedMessage, Headers, Message};
-use rdkafka::topic_partition_list::{Offset, TopicPartitionList, TopicPartitionListElem};
+use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 use super::kafka::{PARTITIONS, TOPICS};
 use crate::Fallible;
@@ -46,11 +46,7 @@ impl KafkaLog {
     /// # Errors
     /// When the client cannot be made.
     pub fn follow(servers: &str, topics: &[&str], partitions: i32, recorder: &Arc<Recorder>) -> Fallible<Self> {
-        let mut places = Places::new();
-        for topic in topics {
-            places.extend((0..partitions).map(|partition| (((*topic).to_owned(), partition), 0)));
-        }
-        let places = Arc::new(Mutex::new(places));
+        let places = Arc::new(Mutex::new(beginnings(topics, partitions)));
         let is_over = Arc::new(AtomicBool::new(false));
         let reader = Reader {
             servers: servers.to_owned(),
@@ -90,6 +86,12 @@ impl KafkaLog {
     }
 }
 
+/// The first offset of each partition of topics of so many.
+fn beginnings(topics: &[&str], partitions: i32) -> Places {
+    let of_topic = |topic: &&str| (0..partitions).map(|partition| ((*topic).to_owned(), partition)).collect::<Vec<_>>();
+    topics.iter().flat_map(of_topic).map(|place| (place, 0)).collect()
+}
+
 /// Where each partition ends now; none when a server does not say so.
 fn ends(consumer: &BaseConsumer, places: &Places) -> Option<Places> {
     let end = |topic: &str, partition| consumer.fetch_watermarks(topic, partition, PATIENCE).ok().map(|(_, end)| end);
@@ -103,16 +105,17 @@ fn ends(consumer: &BaseConsumer, places: &Places) -> Option<Places> {
 pub fn is_at_the_end(url: &str, group: &str) -> Fallible<bool> {
     let servers = url.trim_start_matches("kafka://");
     let asker: BaseConsumer = settings(servers).set("group.id", group).create()?;
+    let Some(ends) = ends(&asker, &beginnings(&TOPICS, PARTITIONS)) else { return Ok(false) };
     let mut list = TopicPartitionList::new();
-    for topic in TOPICS {
-        list.add_partition_range(topic, 0, PARTITIONS - 1);
+    for (topic, partition) in ends.keys() {
+        list.add_partition(topic, *partition);
     }
     let Ok(read) = asker.committed_offsets(list, PATIENCE) else { return Ok(false) };
-    let is_read = |place: &TopicPartitionListElem<'_>| {
-        let Ok((_, end)) = asker.fetch_watermarks(place.topic(), place.partition(), PATIENCE) else { return false };
-        end == 0 || place.offset() == Offset::Offset(end)
+    let is_read = |((topic, partition), end): (&(String, i32), &i64)| {
+        let position = read.find_partition(topic, *partition).map(|found| found.offset());
+        *end == 0 || position == Some(Offset::Offset(*end))
     };
-    Ok(read.elements().iter().all(is_read))
+    Ok(ends.iter().all(is_read))
 }
 
 fn settings(servers: &str) -> ClientConfig {

@@ -21,10 +21,6 @@ const WAITS: Duration = Duration::from_secs(12);
 /// # Errors
 /// When the database is away.
 pub async fn forget(place: &Place) -> Fallible<()> {
-    if !place.kind.refuses() {
-        // Nothing is kept of a message that is over.
-        return Ok(());
-    }
     tokio::time::sleep(WAITS).await;
     match place.kind {
         ConsumerKind::Inbox => of_the_inbox(place).await,
@@ -35,6 +31,7 @@ pub async fn forget(place: &Place) -> Fallible<()> {
             }
             Ok(())
         }
+        // Nothing is kept of a message that is over.
         ConsumerKind::Token | ConsumerKind::Cursor => Ok(()),
     }
 }

@@ -64,11 +64,7 @@ pub(super) async fn prepare(place: &Place) -> Fallible<()> {
         stage.prepare(&place.broker).await?;
     }
     match place.kind {
-        ConsumerKind::Cursor => {
-            postrider::migrate(&client).await?;
-            Ok(client.batch_execute(SETUP).await?)
-        }
-        ConsumerKind::Inbox => {
+        ConsumerKind::Inbox | ConsumerKind::Cursor => {
             postrider::migrate(&client).await?;
             client.batch_execute(SETUP).await?;
             let tx = client.transaction().await?;

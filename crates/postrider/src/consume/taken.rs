@@ -41,20 +41,17 @@ pub(super) enum Ownership {
 impl Taken {
     pub(super) fn new(incoming: Incoming, order: Order) -> (Self, Arrival) {
         let Incoming { message, payload, place, position, deliveries, receipt } = incoming;
-        let part = Line::Part(position.as_ref().map(|position| (Arc::clone(&position.source), position.part)));
-        let (content, line, fault) = match message {
-            Ok(message) => {
-                let line = message.key.clone().map_or(Line::Id(message.id), Line::Key);
-                (Content::Delivery(Box::new(Delivery { message, position })), line, None)
-            }
+        let line = match (order, &message) {
+            (Order::Part, _) => Line::Part(position.as_ref().map(|at| (Arc::clone(&at.source), at.part))),
+            (Order::Key, Ok(message)) => message.key.clone().map_or(Line::Id(message.id), Line::Key),
+            (Order::Key, Err(_)) => Line::Place(place.clone()),
+        };
+        let (content, fault) = match message {
+            Ok(message) => (Content::Delivery(Box::new(Delivery { message, position })), None),
             Err(error) => {
                 let story = error.story_and_advice();
-                (Content::Unreadable(story.clone(), payload), Line::Place(place.clone()), Some(story))
+                (Content::Unreadable(story.clone(), payload), Some(story))
             }
-        };
-        let line = match order {
-            Order::Key => line,
-            Order::Part => part,
         };
         (Self { content, place, receipt }, Arrival { line, deliveries, fault })
     }

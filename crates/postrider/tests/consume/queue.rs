@@ -68,22 +68,16 @@ impl Queue {
 
     /// A queue that gives a message to somebody else when nothing was heard of it for so long.
     pub fn holding(hold: Option<Duration>) -> Arc<Self> {
-        Arc::new_cyclic(|itself| Self {
-            state: Mutex::default(),
-            hold,
-            keeps_order: false,
-            itself: Weak::clone(itself),
-        })
+        Arc::new_cyclic(|itself| Self { hold, ..Self::bare(itself) })
     }
 
     /// A queue of parts, each of which is given out in order.
     pub fn in_parts() -> Arc<Self> {
-        Arc::new_cyclic(|itself| Self {
-            state: Mutex::default(),
-            hold: None,
-            keeps_order: true,
-            itself: Weak::clone(itself),
-        })
+        Arc::new_cyclic(|itself| Self { keeps_order: true, ..Self::bare(itself) })
+    }
+
+    fn bare(itself: &Weak<Self>) -> Self {
+        Self { state: Mutex::default(), hold: None, keeps_order: false, itself: Weak::clone(itself) }
     }
 
     /// Puts a message of this payload under this key; under none where it is empty.
